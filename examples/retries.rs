@@ -33,7 +33,7 @@ impl Job for Charge {
         let first_run = ctx.claim().job.run == 1;
         match self {
             Self::Flaky if ctx.attempt() < 3 => Err(Failure::new("connection reset")),
-            Self::Refused => Err(Failure::for_good("the card is reported stolen")),
+            Self::Refused => Err(Failure::permanent("the card is reported stolen")),
             Self::Busy if first_run => Err(Failure::retry_after(Duration::from_millis(300), "429 Too Many Requests")),
             Self::Early if first_run => Err(Failure::snooze(Duration::from_millis(200))),
             _ => Ok(()),

@@ -41,7 +41,7 @@ async fn main() -> anyhow::Result<()> {
     let worker = Worker::builder(punctual.clone())
         .register::<Number>(())
         .register::<Sum>(())
-        .handler("tell", |ctx: Context| async move {
+        .handler("notify", |ctx: Context| async move {
             println!("{}", ctx.claim().job.spec.payload.as_str());
             Ok(None)
         })
@@ -51,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
     workflow.job("left", Number(40));
     workflow.job("right", Number(2));
     workflow.job("sum", Sum).after(["left", "right"]);
-    workflow.on_complete(Draft::new("tell", &"all is done"));
+    workflow.on_complete(Draft::new("notify", &"all jobs have ended"));
     let id = punctual.submit(workflow).await?;
     let done = punctual.wait_workflow(id, Duration::from_secs(30)).await?;
     println!("{} is {}: {:?}", done.name, done.status(), punctual.admin("example").workflow(id).await?.result);

@@ -9,7 +9,7 @@ use punctual::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{OnProgress, Place, object, payload};
+use crate::{OnProgress, StoreFactory, object, payload};
 
 const SMALL: usize = 10_000;
 /// The number of jobs per claim.
@@ -20,13 +20,17 @@ const TURNS: usize = 20;
 const ROUNDS: usize = 20;
 
 /// The ratio of the claim rate with `jobs` queued jobs, and with `jobs` scheduled ones, to that with few jobs.
-pub(crate) async fn backlog(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
-    let (few, many) = (place.fresh("few-queued").await?, place.fresh("many-queued").await?);
+pub(crate) async fn backlog(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
+    let (few, many) = (stores.fresh("few-queued").await?, stores.fresh("many-queued").await?);
     fill(&few, SMALL, None, on_progress).await?;
     fill(&many, jobs, None, on_progress).await?;
     let (few_queued, many_queued) = claim_rates(&few, &many).await?;
 
-    let (few, many) = (place.fresh("few-scheduled").await?, place.fresh("many-scheduled").await?);
+    let (few, many) = (stores.fresh("few-scheduled").await?, stores.fresh("many-scheduled").await?);
     let later = Some(Duration::from_secs(7 * 24 * 3_600));
     for (punctual, jobs) in [(&few, SMALL), (&many, jobs)] {
         fill(punctual, jobs, later, on_progress).await?;

@@ -10,7 +10,7 @@ use punctual::{Context, Draft, Filter, Page, Punctual, Status, Worker};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time};
 
-use crate::{Place, Settings, object, payload, percentile};
+use crate::{Settings, StoreFactory, object, payload, percentile};
 
 /// Number of jobs that the victim holds when it is killed.
 const HELD: usize = 10;
@@ -32,17 +32,17 @@ pub async fn victim(url: &str) -> Result<()> {
 }
 
 /// Kills a worker process, and measures until each of its jobs starts in another one; repeated `rounds` times.
-pub(crate) async fn crash(place: &Place, settings: &Settings, rounds: usize) -> Result<Map<String, Value>> {
+pub(crate) async fn crash(stores: &StoreFactory, settings: &Settings, rounds: usize) -> Result<Map<String, Value>> {
     let mut seconds = Vec::new();
     for round in 0..rounds {
-        seconds.extend(one(place, settings, round).await?);
+        seconds.extend(one(stores, settings, round).await?);
     }
     seconds.sort_by(f64::total_cmp);
     Ok(object(json!({"s_p50": percentile(&seconds, 0.5), "s_max": percentile(&seconds, 1.0), "lease_s": 30})))
 }
 
-async fn one(place: &Place, settings: &Settings, round: usize) -> Result<Vec<f64>> {
-    let url = place.fresh_url(&format!("crash-{round}")).await?;
+async fn one(stores: &StoreFactory, settings: &Settings, round: usize) -> Result<Vec<f64>> {
+    let url = stores.fresh_url(&format!("crash-{round}")).await?;
     let punctual = Punctual::connect(&url).await?;
     punctual.enqueue_all((0..HELD).map(|number| Draft::new("noop", &payload(number)))).await?;
     let mut victim = Victim(

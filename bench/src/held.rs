@@ -10,7 +10,7 @@ use punctual::{
 use serde_json::{Map, Value, json};
 use tokio::time;
 
-use crate::{OnProgress, Place, Settings, check, object, throughput};
+use crate::{OnProgress, Settings, StoreFactory, check, object, throughput};
 
 /// Jobs per second while the transaction is open.
 const LOAD: usize = 5_000;
@@ -21,33 +21,33 @@ const FREE_DRAINS: usize = 2;
 
 /// The ratio of the drain rate after a transaction was open for one minute and for five minutes to the rate without it.
 pub(crate) async fn held(
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     jobs: usize,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
     let needs = "`held` needs a server that others work on too: name a postgres: store";
-    let mut other = place.server().await?.context(needs)?;
-    let punctual = place.fresh("held").await?;
-    let mut done = 0;
+    let mut other = stores.server().await?.context(needs)?;
+    let punctual = stores.fresh("held").await?;
+    let mut load = Load { punctual: &punctual, concurrency: settings.concurrency, done: 0 };
     let mut free = Vec::new();
     for _ in 0..FREE_DRAINS {
-        free.push(drain(&punctual, settings, jobs, &mut done).await?);
+        free.push(load.drain(jobs).await?);
     }
     let mut transaction = other.begin().await?;
     // The transaction has an id and a snapshot: both hold back the horizon of vacuum while it is open.
     sqlx::query("select txid_current()").execute(&mut *transaction).await?;
     sqlx::query("declare held cursor for select * from pg_class").execute(&mut *transaction).await?;
     let opened = Instant::now();
-    work_until(&punctual, settings, opened, Duration::from_secs(60), &mut done, on_progress).await?;
-    let after_1m = drain(&punctual, settings, jobs, &mut done).await?;
-    work_until(&punctual, settings, opened, Duration::from_secs(300), &mut done, on_progress).await?;
-    let after_5m = drain(&punctual, settings, jobs, &mut done).await?;
+    load.work_until(opened, Duration::from_secs(60), on_progress).await?;
+    let after_1m = load.drain(jobs).await?;
+    load.work_until(opened, Duration::from_secs(300), on_progress).await?;
+    let after_5m = load.drain(jobs).await?;
     transaction.rollback().await?;
     for _ in 0..FREE_DRAINS {
-        free.push(drain(&punctual, settings, jobs, &mut done).await?);
+        free.push(load.drain(jobs).await?);
     }
-    check::all_succeeded(&punctual, done).await?;
+    check::all_succeeded(&punctual, load.done).await?;
     let usual = free.iter().sum::<f64>() / free.len() as f64;
     Ok(object(json!({
         "ratio_1m": after_1m / usual,
@@ -59,37 +59,40 @@ pub(crate) async fn held(
     })))
 }
 
-/// Enqueues jobs in bulk and drains them; returns jobs per second.
-async fn drain(punctual: &Punctual, settings: &Settings, jobs: usize, done: &mut usize) -> Result<f64> {
-    throughput::bulk_enqueue(punctual, jobs, &|_, _, _| ()).await?;
-    let start = Instant::now();
-    let worker = throughput::noop_worker(punctual, settings.concurrency).await?;
-    worker.until_empty().await;
-    let rate = jobs as f64 / start.elapsed().as_secs_f64();
-    worker.stop().await;
-    *done += jobs;
-    Ok(rate)
+/// The load of the scenario: jobs that are enqueued and executed.
+struct Load<'a> {
+    punctual: &'a Punctual,
+    concurrency: usize,
+    /// Number of jobs executed.
+    done: usize,
 }
 
-/// Applies a steady load until the transaction has been open for a given time.
-async fn work_until(
-    punctual: &Punctual,
-    settings: &Settings,
-    opened: Instant,
-    age: Duration,
-    done: &mut usize,
-    on_progress: OnProgress<'_>,
-) -> Result<()> {
-    let worker = throughput::noop_worker(punctual, settings.concurrency).await?;
-    let mut heartbeat = time::interval(Duration::from_secs(1) / BATCHES as u32);
-    while opened.elapsed() < age {
-        heartbeat.tick().await;
-        let to = *done + LOAD / BATCHES;
-        punctual.enqueue_all(throughput::batch(*done, to)).await?;
-        *done = to;
-        on_progress("seconds held", opened.elapsed().as_secs(), age.as_secs());
+impl Load<'_> {
+    /// Enqueues jobs in bulk and drains them; returns jobs per second.
+    async fn drain(&mut self, jobs: usize) -> Result<f64> {
+        throughput::bulk_enqueue(self.punctual, jobs, &|_, _, _| ()).await?;
+        let start = Instant::now();
+        let worker = throughput::noop_worker(self.punctual, self.concurrency).await?;
+        worker.until_empty().await;
+        let rate = jobs as f64 / start.elapsed().as_secs_f64();
+        worker.stop().await;
+        self.done += jobs;
+        Ok(rate)
     }
-    worker.until_empty().await;
-    worker.stop().await;
-    Ok(())
+
+    /// Applies a steady load until the transaction has been open for a given time.
+    async fn work_until(&mut self, opened: Instant, age: Duration, on_progress: OnProgress<'_>) -> Result<()> {
+        let worker = throughput::noop_worker(self.punctual, self.concurrency).await?;
+        let mut heartbeat = time::interval(Duration::from_secs(1) / BATCHES as u32);
+        while opened.elapsed() < age {
+            heartbeat.tick().await;
+            let to = self.done + LOAD / BATCHES;
+            self.punctual.enqueue_all(throughput::batch(self.done, to)).await?;
+            self.done = to;
+            on_progress("seconds held", opened.elapsed().as_secs(), age.as_secs());
+        }
+        worker.until_empty().await;
+        worker.stop().await;
+        Ok(())
+    }
 }

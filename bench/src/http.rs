@@ -19,7 +19,7 @@ use reqwest::Client;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use crate::{OnProgress, Place, check, object, payload};
+use crate::{OnProgress, StoreFactory, check, object, payload};
 
 /// Number of concurrent senders.
 const SENDERS: usize = 4;
@@ -29,9 +29,13 @@ const BATCH: usize = 1_000;
 const CLAIM: usize = 100;
 
 /// Enqueues and runs the same number of jobs in both ways.
-pub(crate) async fn http(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
-    let library = measure(Arc::new(Library(place.fresh("library").await?)), jobs, on_progress).await?;
-    let punctual = place.fresh("http").await?;
+pub(crate) async fn http(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
+    let library = measure(Arc::new(Library(stores.fresh("library").await?)), jobs, on_progress).await?;
+    let punctual = stores.fresh("http").await?;
     let server = Server::new(punctual.clone()).start(([127, 0, 0, 1], 0).into()).await?;
     let remote = Remote { client: client()?, url: server.url(), punctual };
     let http = measure(Arc::new(remote), jobs, on_progress).await?;

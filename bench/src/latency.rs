@@ -10,11 +10,15 @@ use punctual::{Context, Draft, Worker};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time};
 
-use crate::{OnProgress, Place, check, object, payload, percentile, usage::Metronome};
+use crate::{OnProgress, StoreFactory, check, object, payload, percentile, usage::Metronome};
 
 /// Latency on an idle system: from the call of enqueue to the start of the handler.
-pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
-    let punctual = place.fresh("pickup").await?;
+pub(crate) async fn pickup(
+    stores: &StoreFactory,
+    samples: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
+    let punctual = stores.fresh("pickup").await?;
     let (started, mut starts) = mpsc::unbounded_channel();
     let worker = Worker::builder(punctual.clone())
         .handler("noop", move |_: Context| {
@@ -30,10 +34,10 @@ pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgres
         // Idle means that the previous job is settled and the claimer waits again.
         worker.until_empty().await;
         time::sleep(Duration::from_millis(2)).await;
-        let asked = Instant::now();
+        let requested = Instant::now();
         punctual.enqueue(Draft::new("noop", &payload(number))).await?;
         let start = starts.recv().await.context("the worker has gone")?;
-        millis.push(start.duration_since(asked).as_secs_f64() * 1e3);
+        millis.push(start.duration_since(requested).as_secs_f64() * 1e3);
         on_progress("samples", number as u64, samples as u64);
     }
     worker.until_empty().await;
@@ -48,9 +52,9 @@ pub(crate) async fn pickup(place: &Place, samples: usize, on_progress: OnProgres
 }
 
 /// Jobs scheduled at random milliseconds over ten seconds: how late each one starts.
-pub(crate) async fn ontime(place: &Place, jobs: usize) -> Result<Map<String, Value>> {
+pub(crate) async fn ontime(stores: &StoreFactory, jobs: usize) -> Result<Map<String, Value>> {
     const SPAN_MS: u64 = 10_000;
-    let punctual = place.fresh("ontime").await?;
+    let punctual = stores.fresh("ontime").await?;
     let late_micros = Arc::new(std::sync::Mutex::new(Vec::<i64>::with_capacity(jobs)));
     let late = late_micros.clone();
     let worker = Worker::builder(punctual.clone())

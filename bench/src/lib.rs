@@ -1,4 +1,4 @@
-//! The benchmark: each scenario works in a place of its own, and its result is valid only if the store passes its
+//! The benchmark: each scenario has stores of its own, and its result is valid only if the store passes its
 //! check.
 //!
 //! Payloads have about 100 bytes, handlers do nothing, the audit trail is on, commits are durable.
@@ -10,12 +10,12 @@ mod held;
 mod http;
 mod latency;
 mod limits;
-mod place;
 mod programs;
 mod rebuild;
 mod report;
 mod schedules;
 mod sockets;
+mod stores;
 mod throughput;
 mod usage;
 
@@ -25,7 +25,7 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 pub use crash::victim;
-pub use place::Place;
+pub use stores::StoreFactory;
 
 /// The scenarios that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,38 +153,38 @@ pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 /// Measures a scenario and returns its fields.
 pub async fn run(
     scenario: Scenario,
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
     let jobs = settings.jobs.unwrap_or(scenario.default_jobs());
     let before = usage::Usage::now();
     let mut fields = match scenario {
-        Scenario::Lifecycle => throughput::lifecycle(place, settings, jobs, on_progress).await?,
-        Scenario::Steady => throughput::steady(place, settings, on_progress).await?,
-        Scenario::Single => throughput::single(place, jobs).await?,
-        Scenario::Pickup => latency::pickup(place, jobs, on_progress).await?,
-        Scenario::Ontime => latency::ontime(place, jobs).await?,
-        Scenario::Backlog => backlog::backlog(place, jobs, on_progress).await?,
-        Scenario::Held => held::held(place, settings, jobs, on_progress).await?,
-        Scenario::Report => report::report(place, jobs, on_progress).await?,
-        Scenario::Limits => limits::limits(place, jobs, on_progress).await?,
-        Scenario::Schedules => schedules::schedules(place, settings, jobs, on_progress).await?,
-        Scenario::Crash => crash::crash(place, settings, jobs).await?,
-        Scenario::Rebuild => rebuild::rebuild(place, jobs, on_progress).await?,
-        Scenario::Http => http::http(place, jobs, on_progress).await?,
-        Scenario::Sockets => sockets::sockets(place, settings, jobs, on_progress).await?,
-        Scenario::Programs => programs::programs(place, jobs, on_progress).await?,
+        Scenario::Lifecycle => throughput::lifecycle(stores, settings, jobs, on_progress).await?,
+        Scenario::Steady => throughput::steady(stores, settings, on_progress).await?,
+        Scenario::Single => throughput::single(stores, jobs).await?,
+        Scenario::Pickup => latency::pickup(stores, jobs, on_progress).await?,
+        Scenario::Ontime => latency::ontime(stores, jobs).await?,
+        Scenario::Backlog => backlog::backlog(stores, jobs, on_progress).await?,
+        Scenario::Held => held::held(stores, settings, jobs, on_progress).await?,
+        Scenario::Report => report::report(stores, jobs, on_progress).await?,
+        Scenario::Limits => limits::limits(stores, jobs, on_progress).await?,
+        Scenario::Schedules => schedules::schedules(stores, settings, jobs, on_progress).await?,
+        Scenario::Crash => crash::crash(stores, settings, jobs).await?,
+        Scenario::Rebuild => rebuild::rebuild(stores, jobs, on_progress).await?,
+        Scenario::Http => http::http(stores, jobs, on_progress).await?,
+        Scenario::Sockets => sockets::sockets(stores, settings, jobs, on_progress).await?,
+        Scenario::Programs => programs::programs(stores, jobs, on_progress).await?,
     };
     let used = usage::Usage::now();
     let common = object(json!({
         "scenario": scenario.as_str(),
         "jobs": jobs,
-        "engine": place.engine,
-        "engine_version": place.engine_version,
+        "engine": stores.engine,
+        "engine_version": stores.engine_version,
         "punctual_version": env!("CARGO_PKG_VERSION"),
         "concurrency": settings.concurrency,
-        "settings": place.settings,
+        "settings": stores.settings,
         "cpu_s": used.cpu_s - before.cpu_s,
         "peak_memory_mib": used.peak_memory_mib,
         "stolen_s": used.stolen_s - before.stolen_s,
@@ -210,6 +210,6 @@ fn payload(number: usize) -> Value {
 
 /// The value below which the given share of the sorted samples lies.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
-    sorted.get(place - 1).copied().unwrap_or(f64::NAN)
+    let rank = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
+    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }

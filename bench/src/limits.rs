@@ -9,7 +9,7 @@ use punctual::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{OnProgress, Place, object, payload};
+use crate::{OnProgress, StoreFactory, object, payload};
 
 /// The number of jobs per claim.
 const CLAIM: usize = 100;
@@ -67,10 +67,14 @@ struct Measured {
 
 /// Measures the rate of claims, and of claim, settle and enqueue together, with `jobs` jobs waiting, each with its own
 /// key in cases with keys.
-pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub(crate) async fn limits(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     let mut all = Vec::new();
     for case in cases() {
-        let punctual = place.fresh(case.name).await?;
+        let punctual = stores.fresh(case.name).await?;
         punctual.admin("bench").set_queue_limits("default", case.limits.clone()).await?;
         let worker = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
         let mut one = Measured { case, punctual, worker, claims: Duration::ZERO, cycles: Duration::ZERO };
@@ -95,11 +99,11 @@ pub(crate) async fn limits(place: &Place, jobs: usize, on_progress: OnProgress<'
     let mut fields = object(json!({ "claim_size": CLAIM }));
     for one in &all {
         let name = one.case.name;
-        let mut say = |what: &str, value: f64| fields.insert(format!("{what}_{name}"), json!(value));
+        let mut add = |what: &str, value: f64| fields.insert(format!("{what}_{name}"), json!(value));
         let ratio = |plain: Duration, own: Duration| (100.0 * plain.as_secs_f64() / own.as_secs_f64()).round() / 100.0;
-        say("claims_per_s", (jobs_measured / one.claims.as_secs_f64()).round());
-        say("ratio_claims", ratio(all[0].claims, one.claims));
-        say("ratio_cycles", ratio(all[0].cycles, one.cycles));
+        add("claims_per_s", (jobs_measured / one.claims.as_secs_f64()).round());
+        add("ratio_claims", ratio(all[0].claims, one.claims));
+        add("ratio_cycles", ratio(all[0].cycles, one.cycles));
     }
     Ok(fields)
 }

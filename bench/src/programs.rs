@@ -7,7 +7,7 @@ use punctual::{Draft, Program, Punctual, RunningWorker, Worker};
 use serde_json::{Map, Value, json};
 use tokio::time;
 
-use crate::{OnProgress, Place, check, object, payload, percentile};
+use crate::{OnProgress, StoreFactory, check, object, payload, percentile};
 
 /// Number of concurrent jobs.
 const CONCURRENCY: usize = 8;
@@ -15,25 +15,31 @@ const CONCURRENCY: usize = 8;
 const SAMPLES: usize = 200;
 
 /// Measures one process per job, and a pool; in both, the program is a shell that does as little as possible.
-pub(crate) async fn programs(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub(crate) async fn programs(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     let once = Program::shell("read -r payload; echo 1");
     let answer = r#"while read -r job; do echo '{"punctual":"done","result":1}'; done"#;
     let pool = Program { pool: Some(CONCURRENCY), ..Program::shell(answer) };
     Ok(object(json!({
-        "once": measure(place, "once", once, jobs, on_progress).await?,
-        "pool": measure(place, "pool", pool, 10 * jobs, on_progress).await?,
+        "once": measure(stores, ProgramCase { name: "once", program: once, jobs }, on_progress).await?,
+        "pool": measure(stores, ProgramCase { name: "pool", program: pool, jobs: 10 * jobs }, on_progress).await?,
         "at_once": CONCURRENCY,
     })))
 }
 
-async fn measure(
-    place: &Place,
+/// A program, and the number of jobs that it runs.
+struct ProgramCase {
     name: &'static str,
     program: Program,
     jobs: usize,
-    on_progress: OnProgress<'_>,
-) -> Result<Value> {
-    let punctual = place.fresh(name).await?;
+}
+
+async fn measure(stores: &StoreFactory, case: ProgramCase, on_progress: OnProgress<'_>) -> Result<Value> {
+    let ProgramCase { name, program, jobs } = case;
+    let punctual = stores.fresh(name).await?;
     let worker = Worker::builder(punctual.clone())
         .handler(name, program.handler()?)
         .concurrency(CONCURRENCY)
@@ -62,10 +68,10 @@ async fn latencies(
     for number in 0..SAMPLES {
         worker.until_empty().await;
         time::sleep(Duration::from_millis(2)).await;
-        let asked = Instant::now();
+        let requested = Instant::now();
         let job = punctual.enqueue(Draft::new(name, &payload(number))).await?;
         punctual.wait(job.id, Duration::from_secs(60)).await?;
-        millis.push(asked.elapsed().as_secs_f64() * 1e3);
+        millis.push(requested.elapsed().as_secs_f64() * 1e3);
         on_progress("samples", number as u64, SAMPLES as u64);
     }
     Ok(millis)

@@ -16,26 +16,30 @@ use punctual::{
 use serde_json::{Map, Value, json};
 use tokio::time;
 
-use crate::{OnProgress, Place, check, object, throughput};
+use crate::{OnProgress, StoreFactory, check, object, throughput};
 
 /// The size of each enqueue during the reload, and the pause between enqueues.
 const MEANWHILE: (usize, Duration) = (100, Duration::from_millis(20));
 
 /// Empties Redis with `jobs` jobs queued, while one slow worker and one enqueuer continue.
-pub(crate) async fn rebuild(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub(crate) async fn rebuild(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     let needs = "`rebuild` needs a Redis to empty: name one with --dispatch redis://…";
-    let mut server = place.server().await?.context(needs)?;
-    let punctual = place.fresh("rebuild").await?;
-    let schema = place.schema("rebuild").context(needs)?;
+    let mut server = stores.server().await?.context(needs)?;
+    let punctual = stores.fresh("rebuild").await?;
+    let schema = stores.schema("rebuild").context(needs)?;
     let epochs = format!("select epoch, loaded from {schema}.punctual_dispatch_queues where queue = 'default'");
     throughput::bulk_enqueue(&punctual, jobs, on_progress).await?;
     let done = Arc::new(AtomicU64::new(0));
     let worker = slow_worker(&punctual, &done).await?;
     let (before, _) = epoch(&mut server, &epochs).await?;
-    let memory = place.dispatcher_memory_mib().await.context(needs)?;
+    let memory = stores.dispatcher_memory_mib().await.context(needs)?;
     let stop = Arc::new(AtomicBool::new(false));
     let enqueuer = tokio::spawn(enqueue_on(punctual.clone(), jobs, stop.clone()));
-    place.empty_dispatcher().await?;
+    stores.empty_dispatcher().await?;
     let (start, had) = (Instant::now(), done.load(Ordering::Relaxed));
     let (mut first, mut all) = (None, None);
     while first.is_none() || all.is_none() {

@@ -10,7 +10,7 @@ use punctual::{
 use punctual_server::Server;
 use serde_json::{Map, Value, json};
 
-use crate::{OnProgress, Place, http, object, payload};
+use crate::{OnProgress, StoreFactory, http, object, payload};
 
 const DAYS: u64 = 90;
 const NAMES: usize = 20;
@@ -18,10 +18,14 @@ const BATCH: usize = 5_000;
 
 /// Stores `jobs` jobs over ninety days, one percent of them dead, and another one percent still pending; then measures
 /// every report and every page.
-pub(crate) async fn report(place: &Place, jobs: usize, on_progress: OnProgress<'_>) -> Result<Map<String, Value>> {
+pub(crate) async fn report(
+    stores: &StoreFactory,
+    jobs: usize,
+    on_progress: OnProgress<'_>,
+) -> Result<Map<String, Value>> {
     let now = SystemClock.now();
     let clock = ManualClock::at(now.before(Duration::from_secs(DAYS * 24 * 3_600)));
-    let punctual = place.fresh_at("report", clock.clone()).await?;
+    let punctual = stores.fresh_at("report", clock.clone()).await?;
     let step = Duration::from_secs(DAYS * 24 * 3_600).mul_f64(BATCH as f64 / jobs.max(BATCH) as f64);
     let mut last = None;
     for start in (0..jobs).step_by(BATCH) {
@@ -65,7 +69,7 @@ async fn history(punctual: &Punctual, from: usize, to: usize) -> Result<JobId> {
 
 async fn measure(punctual: &Punctual, some_job: Option<JobId>) -> Result<Map<String, Value>> {
     let mut ms = Times::default();
-    ask(punctual, some_job, &mut ms).await?;
+    query_all(punctual, some_job, &mut ms).await?;
     let mut pages_ms = Times::default();
     open_pages(punctual, some_job, &mut pages_ms).await?;
     Ok(object(json!({"ms": ms.0, "pages_ms": pages_ms.0})))
@@ -92,7 +96,7 @@ impl Times {
 }
 
 /// Runs every report, and lists with every filter.
-async fn ask(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
+async fn query_all(punctual: &Punctual, some_job: Option<JobId>, ms: &mut Times) -> Result<()> {
     let (admin, now) = (&punctual.admin("bench"), punctual.store().now());
     let day = Duration::from_secs(24 * 3_600);
     let (yesterday, week, quarter) = (now.before(day), now.before(7 * day), now.before(90 * day));

@@ -11,18 +11,18 @@ use punctual::{Context, Draft, Punctual, Recurring, Timestamp, Worker};
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc, time};
 
-use crate::{OnProgress, Place, Settings, check, object, payload, percentile};
+use crate::{OnProgress, Settings, StoreFactory, check, object, payload, percentile};
 
 /// Interval between enqueues of unrelated jobs meanwhile.
 const PROBE_PERIOD: Duration = Duration::from_millis(20);
 
 pub(crate) async fn schedules(
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     count: usize,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
-    let punctual = place.fresh("schedules").await?;
+    let punctual = stores.fresh("schedules").await?;
     let put = Instant::now();
     // Far enough in the future that all schedules are stored before; hourly, so that they are due once.
     let due = punctual.store().now().after(Duration::from_secs(3_600));
@@ -52,11 +52,11 @@ pub(crate) async fn schedules(
     let mut probes: Vec<f64> = Vec::new();
     let mut enqueued_at = None;
     while late_ms.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
-        let asked = Instant::now();
+        let requested = Instant::now();
         // With a higher priority than the scheduled jobs, which should wait.
         punctual.enqueue(Draft::new("probe", &payload(0)).priority(10)).await?;
         let start = starts.recv().await.context("the worker has gone")?;
-        probes.push(start.duration_since(asked).as_secs_f64() * 1e3);
+        probes.push(start.duration_since(requested).as_secs_f64() * 1e3);
         let stored: u64 = punctual.store().counts().await?.iter().map(|jobs| jobs.count).sum();
         if enqueued_at.is_none() && stored >= (count + probes.len()) as u64 {
             enqueued_at = Some(punctual.store().now());

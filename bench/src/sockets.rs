@@ -27,7 +27,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::WebSocketConfig},
 };
 
-use crate::{OnProgress, Place, Settings, object};
+use crate::{OnProgress, Settings, StoreFactory, object};
 
 /// Number of connections opened concurrently.
 const COMING: usize = 64;
@@ -38,17 +38,17 @@ const OTHER_FILES: u64 = 200;
 
 /// Opens sockets to a server in a process of its own, each for another user.
 pub(crate) async fn sockets(
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     count: usize,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
-    let files = raise_file_limit().context("cannot have more files open")?;
+    let files = raise_file_limit().context("cannot raise the limit of open files")?;
     ensure!(
         files >= count as u64 + OTHER_FILES,
         "the system allows {files} open files, which are too few for {count} sockets: raise the hard limit with `ulimit -Hn`"
     );
-    let url = place.fresh_url("sockets").await?;
+    let url = stores.fresh_url("sockets").await?;
     let punctual = punctual::Punctual::connect(&url).await?;
     let (mut server, address) = start(settings, &url).await?;
     let pid = server.id().context("the server has gone")?;
@@ -56,12 +56,12 @@ pub(crate) async fn sockets(
     drop(open(&address, 0).await?);
     let before = memory_kib(pid)?;
     let began = Instant::now();
-    let heard = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(AtomicUsize::new(0));
     let (gone, mut readers) = (watch::Sender::new(0_usize), JoinSet::new());
     for first in (0..count).step_by(COMING) {
         let coming = (first..count.min(first + COMING)).map(|number| open(&address, number));
         for socket in futures_util::future::try_join_all(coming).await? {
-            readers.spawn(listen(socket, Arc::clone(&heard), gone.clone()));
+            readers.spawn(listen(socket, Arc::clone(&received), gone.clone()));
         }
         on_progress("sockets", first as u64, count as u64);
     }
@@ -73,11 +73,11 @@ pub(crate) async fn sockets(
     ensure!(*gone.borrow() == 0, "the server closed {} of {count} idle sockets", *gone.borrow());
     let began = Instant::now();
     punctual.broadcast(&"hello").await?;
-    while heard.load(Ordering::Relaxed) < count {
-        ensure!(began.elapsed() < HOLD, "{} of {count} heard of it", heard.load(Ordering::Relaxed));
+    while received.load(Ordering::Relaxed) < count {
+        ensure!(began.elapsed() < HOLD, "{} of {count} received it", received.load(Ordering::Relaxed));
         time::sleep(Duration::from_millis(1)).await;
     }
-    let all_heard_s = began.elapsed().as_secs_f64();
+    let all_received_s = began.elapsed().as_secs_f64();
     readers.shutdown().await;
     server.kill().await?;
     Ok(object(json!({
@@ -88,7 +88,7 @@ pub(crate) async fn sockets(
         "server_mib_held": held / 1024.0,
         "kib_per_socket": (held.max(opened) - before) / count as f64,
         "held_s": HOLD.as_secs(),
-        "broadcast_to_all_s": all_heard_s,
+        "broadcast_to_all_s": all_received_s,
     })))
 }
 
@@ -102,8 +102,8 @@ async fn start(settings: &Settings, url: &str) -> Result<(Child, String)> {
         .kill_on_drop(true)
         .spawn()
         .context("cannot start a server")?;
-    let said = server.stderr.take().context("the server says nothing")?;
-    let mut lines = BufReader::new(said).lines();
+    let stderr = server.stderr.take().context("the server has no standard error")?;
+    let mut lines = BufReader::new(stderr).lines();
     while let Some(line) = lines.next_line().await? {
         if let Some((_, address)) = line.split_once("listening on http://") {
             let address = address.trim().to_owned();
@@ -123,15 +123,15 @@ async fn open(address: &str, number: usize) -> Result<Socket> {
     let (mut socket, _) = client_async_with_config(url, stream, Some(config)).await?;
     match socket.next().await {
         Some(Ok(Message::Text(_))) => Ok(socket),
-        other => bail!("the server did not say that it began, but {other:?}"),
+        other => bail!("expected the first message of the server, found {other:?}"),
     }
 }
 
 /// Answers pings, and waits for the broadcast.
-async fn listen(mut socket: Socket, heard: Arc<AtomicUsize>, gone: watch::Sender<usize>) {
+async fn listen(mut socket: Socket, received: Arc<AtomicUsize>, gone: watch::Sender<usize>) {
     while let Some(Ok(frame)) = socket.next().await {
         if frame.to_text().is_ok_and(|text| text.contains("\"broadcast\"")) {
-            heard.fetch_add(1, Ordering::Relaxed);
+            received.fetch_add(1, Ordering::Relaxed);
         }
     }
     gone.send_modify(|gone| *gone += 1);
@@ -139,7 +139,8 @@ async fn listen(mut socket: Socket, heard: Arc<AtomicUsize>, gone: watch::Sender
 
 /// The resident memory of a process.
 fn memory_kib(pid: u32) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("cannot look at the server")?;
+    let status =
+        std::fs::read_to_string(format!("/proc/{pid}/status")).context("cannot read the status of the server")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS not found")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }

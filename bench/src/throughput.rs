@@ -13,7 +13,7 @@ use punctual::{Context, Draft, Punctual, RunningWorker, Worker};
 use serde_json::{Map, Value, json};
 use tokio::time;
 
-use crate::{OnProgress, Place, Settings, check, object, payload, percentile, usage::Usage};
+use crate::{OnProgress, Settings, StoreFactory, check, object, payload, percentile, usage::Usage};
 
 /// Jobs per bulk enqueue.
 const BATCH: usize = 1_000;
@@ -32,13 +32,13 @@ pub(crate) fn batch(from: usize, to: usize) -> Vec<Draft> {
 
 /// Bulk enqueue; then one worker drains the queue.
 pub(crate) async fn lifecycle(
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     jobs: usize,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
-    let punctual = place.fresh("lifecycle").await?;
-    let (server, dispatcher) = (place.server_cpu_s(), place.dispatcher_cpu_s().await);
+    let punctual = stores.fresh("lifecycle").await?;
+    let (server, dispatcher) = (stores.server_cpu_s(), stores.dispatcher_cpu_s().await);
     let start = Instant::now();
     bulk_enqueue(&punctual, jobs, on_progress).await?;
     let enqueue = start.elapsed().as_secs_f64();
@@ -51,8 +51,8 @@ pub(crate) async fn lifecycle(
     let us_per_job = |after: Option<f64>, before| {
         after.zip(before).map(|(after, before): (f64, f64)| (after - before) * 1e6 / jobs as f64)
     };
-    let server_us = us_per_job(place.server_cpu_s(), server);
-    let dispatcher_us = us_per_job(place.dispatcher_cpu_s().await, dispatcher);
+    let server_us = us_per_job(stores.server_cpu_s(), server);
+    let dispatcher_us = us_per_job(stores.dispatcher_cpu_s().await, dispatcher);
     check::all_succeeded(&punctual, jobs).await?;
     let rate = |seconds: f64| (jobs as f64 / seconds).round();
     let mut fields = object(json!({
@@ -91,13 +91,13 @@ pub(crate) async fn bulk_enqueue(punctual: &Punctual, jobs: usize, on_progress: 
 
 /// Concurrent enqueue and work at the highest sustainable rate: two enqueuers that pause whenever the backlog is long.
 pub(crate) async fn steady(
-    place: &Place,
+    stores: &StoreFactory,
     settings: &Settings,
     on_progress: OnProgress<'_>,
 ) -> Result<Map<String, Value>> {
     const BACKLOG_MAX: u64 = 5_000;
     const STEADY_BATCH: usize = 500;
-    let punctual = place.fresh("steady").await?;
+    let punctual = stores.fresh("steady").await?;
     let (enqueued, finished) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let lateness = Arc::new(std::sync::Mutex::new(Vec::<f64>::new()));
     let (handled, late) = (finished.clone(), lateness.clone());
@@ -161,14 +161,14 @@ pub(crate) async fn steady(
 }
 
 /// Enqueue of single jobs, from 1 task and from 64.
-pub(crate) async fn single(place: &Place, jobs: usize) -> Result<Map<String, Value>> {
-    let alone = rate_of_tasks(place, 1, (jobs / 5).max(1)).await?;
-    let crowd = rate_of_tasks(place, 64, jobs.max(64)).await?;
+pub(crate) async fn single(stores: &StoreFactory, jobs: usize) -> Result<Map<String, Value>> {
+    let alone = rate_of_tasks(stores, 1, (jobs / 5).max(1)).await?;
+    let crowd = rate_of_tasks(stores, 64, jobs.max(64)).await?;
     Ok(object(json!({"per_s_1": alone, "per_s_64": crowd})))
 }
 
-async fn rate_of_tasks(place: &Place, tasks: usize, jobs: usize) -> Result<f64> {
-    let punctual = place.fresh(&format!("single-{tasks}")).await?;
+async fn rate_of_tasks(stores: &StoreFactory, tasks: usize, jobs: usize) -> Result<f64> {
+    let punctual = stores.fresh(&format!("single-{tasks}")).await?;
     let start = Instant::now();
     let mut running = Vec::new();
     for task in 0..tasks {

@@ -1,12 +1,12 @@
 'use strict';
 
-// Run jobs of Punctual in Node: docs/programs.md says how.
+// Run jobs of Punctual in Node; documented in docs/programs.md.
 //
 //     const { handler } = require('./punctual.js');
 //
 //     handler(async (job) => ({ pixels: job.payload.width * job.payload.height }));
 //
-// Run without Punctual, `handler` only returns its function, so that it can be exported and tested.
+// Without Punctual, `handler` returns the function unchanged, so that it can be exported and tested.
 
 const fs = require('node:fs');
 const util = require('node:util');
@@ -17,18 +17,18 @@ const NEWLINE = 0x0a;
 // With the flag `u`, this finds only surrogates that are not one of a pair.
 const LONE_SURROGATES = /\p{Surrogate}/gu;
 
-/** The attempt failed, and trying again would not help. */
+/** Permanent failure: the job is not retried. */
 class Fail extends Error {}
 
-/** The attempt failed; the next one starts after so many seconds, while attempts remain. */
+/** The attempt failed; the next attempt starts after `seconds`, if attempts are left. */
 class Retry extends Error {
-  constructor(seconds, message = `asked for another attempt in ${seconds} s`) {
+  constructor(seconds, message = `retry requested in ${seconds} s`) {
     super(message);
     this.seconds = seconds;
   }
 }
 
-/** Not now: run the job again after so many seconds, or when its handler's settings say. This spends no attempt. */
+/** Run the job again after `seconds`, or after the delay in the settings of its handler. The attempt does not count. */
 class Snooze extends Error {
   constructor(seconds) {
     super();
@@ -36,25 +36,25 @@ class Snooze extends Error {
   }
 }
 
-/** What there is to do, and ways to tell how it goes. */
+/** A job, and methods to report its progress. */
 class Job {
   #ended = false;
 
-  constructor(facts) {
-    this.id = facts.id;
-    this.name = facts.name;
-    this.queue = facts.queue;
-    this.attempt = facts.attempt;
-    this.maxAttempts = facts.max_attempts;
-    this.userId = facts.user_id ?? null;
-    this.correlationId = facts.correlation_id ?? null;
-    this.traceparent = facts.traceparent ?? null;
-    this.tracestate = facts.tracestate ?? null;
-    this.payload = facts.payload;
-    this.parents = facts.parents ?? {};
+  constructor(fields) {
+    this.id = fields.id;
+    this.name = fields.name;
+    this.queue = fields.queue;
+    this.attempt = fields.attempt;
+    this.maxAttempts = fields.max_attempts;
+    this.userId = fields.user_id ?? null;
+    this.correlationId = fields.correlation_id ?? null;
+    this.traceparent = fields.traceparent ?? null;
+    this.tracestate = fields.tracestate ?? null;
+    this.payload = fields.payload;
+    this.parents = fields.parents ?? {};
   }
 
-  /** Tell how far the job is, from 0 to 100. */
+  /** Report the progress in percent, 0 to 100. */
   progress(percent, message) {
     this.#send({ punctual: 'progress', percent, message: message == null ? undefined : asText(message) });
   }
@@ -67,22 +67,22 @@ class Job {
     this.#send({ punctual: 'log', level, message: asText(message) });
   }
 
-  /** Hold the job for so long from now, beyond what the worker does by itself. */
+  /** Extend the lease to `seconds` from now; the worker also extends it by itself. */
   extend(seconds) {
     this.#send({ punctual: 'extend', seconds });
   }
 
-  /** Send a user a notification: anything that JSON can say. */
+  /** Send a notification to a user: any JSON value. */
   notify(user, message) {
     this.#send({ punctual: 'notify', user, message: message ?? null });
   }
 
-  /** Send everybody a notification. */
+  /** Send a notification to all users. */
   broadcast(message) {
     this.#send({ punctual: 'broadcast', message: message ?? null });
   }
 
-  /** The last message of a job. It is no method, since a handler has no use for it: what it returns or throws is the end. */
+  /** Sends the last message of a job. Not a method of the instance: a handler ends its job by returning or throwing. */
   static end(job, message) {
     job.#write(asLastLine(message));
     job.#ended = true;
@@ -93,23 +93,23 @@ class Job {
   }
 
   #write(line) {
-    // What is said after the end of a job would be taken for the next one's.
+    // A message after the end of a job would be taken for one of the next job.
     if (!this.#ended) {
       writeAll(line);
     }
   }
 }
 
-/** The job that runs now, if one does. */
+/** The job that runs now, or null. */
 let current = null;
 let serving = false;
 
-/** Serve jobs with this function if Punctual started the program; leave it alone otherwise. */
+/** Serve jobs with this function if Punctual started the program; otherwise return it unchanged. */
 function handler(fn) {
   const protocol = process.env.PUNCTUAL_PROTOCOL;
   if (protocol) {
     if (serving) {
-      throw new Error('handler was called twice: a program has one');
+      throw new Error('handler was called twice; a program has one handler');
     }
     serving = true;
     serve(fn, protocol);
@@ -120,7 +120,7 @@ function handler(fn) {
 async function serve(fn, protocol) {
   const servers = { once: serveOne, pool: serveMany };
   if (!Object.hasOwn(servers, protocol)) {
-    throw new Error(`PUNCTUAL_PROTOCOL is '${protocol}', which this punctual.js does not know`);
+    throw new Error(`unknown PUNCTUAL_PROTOCOL '${protocol}': expected ${Object.keys(servers).join(', ')}`);
   }
   process.stdout.write = process.stderr.write.bind(process.stderr);
   watch(protocol);
@@ -134,7 +134,7 @@ async function serveOne(fn) {
   for await (const chunk of process.stdin) {
     chunks.push(chunk);
   }
-  await run(fn, new Job(factsOfEnvironment(Buffer.concat(chunks))));
+  await run(fn, new Job(jobFromEnvironment(Buffer.concat(chunks))));
 }
 
 async function serveMany(fn) {
@@ -153,7 +153,7 @@ async function outcome(fn, job) {
   try {
     return { punctual: 'done', result: await fn(job) };
   } catch (error) {
-    return endingOf(error);
+    return endOf(error);
   }
 }
 
@@ -164,7 +164,7 @@ function end(message) {
 }
 
 /** The message for what a handler threw. */
-function endingOf(error) {
+function endOf(error) {
   if (error instanceof Snooze) {
     return { punctual: 'snooze', seconds: error.seconds };
   }
@@ -186,7 +186,7 @@ function failure(error, retry = true) {
   return { punctual: 'fail', error: asText(error), retry };
 }
 
-/** Sees to it that a job has an end where its handler neither returns nor throws. */
+/** Ends the job if its handler neither returns nor throws. */
 function watch(protocol) {
   const pool = protocol === 'pool';
   process.on('uncaughtException', (error) => {
@@ -194,59 +194,59 @@ function watch(protocol) {
       trace(error);
       process.exit(1);
     }
-    end(endingOf(error));
-    // Nobody knows what state a pool's process is in now; that of a single job has said all.
+    end(endOf(error));
+    // The state of the process is unknown now, so a process of a pool must not run another job.
     process.exit(pool ? 1 : 0);
   });
   process.on('beforeExit', () => {
     if (current) {
-      end(failure('the handler waits for something that can no longer happen'));
+      end(failure('the handler never settled: the event loop is empty'));
     }
   });
   process.on('exit', (code) => {
-    // The exit code of a process that runs one job speaks for itself.
+    // The worker reads the exit code of a process that runs one job.
     if (current && pool) {
       end(failure(`the handler called exit with code ${code}`));
     }
   });
 }
 
-/** The line of a message that ends a job, or that of a failure which says why it cannot be written. */
+/** The line of a message that ends a job; if the message cannot be written as JSON, that of a failure. */
 function asLastLine(message) {
   try {
     return asLine(message);
   } catch (error) {
-    return asLine(failure(`what the handler returned cannot be written as JSON: ${error.message}`, false));
+    return asLine(failure(`the result cannot be written as JSON: ${error.message}`, false));
   }
 }
 
 function asLine(message) {
-  return Buffer.from(`${JSON.stringify(message, strictly)}\n`);
+  return Buffer.from(`${JSON.stringify(message, checkValue)}\n`);
 }
 
-/** Refuses what JSON.stringify would change in silence, or write so that other readers of JSON refuse it. */
-function strictly(key, value) {
+/** Refuses values that JSON.stringify would drop or change, or write as invalid JSON. */
+function checkValue(key, value) {
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw new TypeError(`${value} is no number of JSON`);
+    throw new TypeError(`${value} is not a valid number in JSON`);
   }
   if (typeof value === 'function' || typeof value === 'symbol') {
-    throw new TypeError(`a ${typeof value} has no form in JSON`);
+    throw new TypeError(`a ${typeof value} cannot be written as JSON`);
   }
   for (const text of [key, value]) {
     if (typeof text === 'string' && text.search(LONE_SURROGATES) >= 0) {
-      throw new TypeError('a text has half of a surrogate pair');
+      throw new TypeError('a string has half of a surrogate pair');
     }
   }
   return value;
 }
 
-/** Text for people, which may not fail for a character that UTF-8 does not have. */
+/** Text for display. Characters that UTF-8 cannot encode are replaced. */
 function asText(value) {
   return (typeof value === 'string' ? value : util.inspect(value)).replace(LONE_SURROGATES, '\ufffd');
 }
 
-/** What a pool's line says of a job, for a process that runs one job. */
-function factsOfEnvironment(payload) {
+/** The fields of a job from the environment, for a process that runs one job. A pool receives them as a JSON line. */
+function jobFromEnvironment(payload) {
   const { env } = process;
   return {
     id: env.PUNCTUAL_JOB_ID,
@@ -291,7 +291,7 @@ function writeAll(line) {
   }
 }
 
-/** Node makes pipes non-blocking, so that a full one has to be waited for. */
+/** Pipes are non-blocking in Node: waits while the pipe is full. */
 function writeSome(bytes) {
   try {
     return fs.writeSync(STDOUT, bytes);

@@ -1,6 +1,6 @@
 'use strict';
 
-// Tests of punctual.js that need no Punctual: they start small handlers as a worker would and look at what these say.
+// Tests of punctual.js that need no Punctual: they start small handlers as a worker would, and check their messages.
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -13,7 +13,7 @@ const { setTimeout: sleep } = require('node:timers/promises');
 
 const MEGABYTE = 1 << 20;
 const CLIENT = path.join(__dirname, 'punctual.js');
-const FACTS = `handler((job) => [job.id, job.name, job.queue, job.attempt, job.maxAttempts, job.userId, job.correlationId,
+const FIELDS = `handler((job) => [job.id, job.name, job.queue, job.attempt, job.maxAttempts, job.userId, job.correlationId,
   job.payload, job.parents]);`;
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'punctual-node-'));
@@ -21,7 +21,7 @@ process.on('exit', () => fs.rmSync(folder, { recursive: true }));
 
 let programs = 0;
 
-/** Starts a program with this body, after the import of all that punctual.js offers. */
+/** Starts a program with this body, after the import of everything that punctual.js exports. */
 function start(protocol, body, variables = {}) {
   const file = path.join(folder, `program-${(programs += 1)}.js`);
   fs.writeFileSync(file, `const { handler, Fail, Retry, Snooze } = require(${JSON.stringify(CLIENT)});\n${body}`);
@@ -35,7 +35,7 @@ function start(protocol, body, variables = {}) {
 /** Gives a program all of its input, and waits for its end. */
 async function finish(program, data) {
   const ended = new Promise((resolve) => program.on('close', (code) => resolve(code)));
-  // A program that does not read its input closes the pipe; that is its right.
+  // A program that does not read its input may close the pipe.
   program.stdin.on('error', () => {});
   program.stdin.end(data);
   const [stdout, log, code] = await Promise.all([textOf(program.stdout), textOf(program.stderr), ended]);
@@ -59,10 +59,10 @@ function pool(body, ...payloads) {
   return finish(start('pool', body), payloads.map((payload) => jobLine(payload)).join(''));
 }
 
-function jobLine(payload, facts = {}) {
+function jobLine(payload, fields = {}) {
   const job = {
     punctual: 'job', id: 'job_1', name: 'test', queue: 'default', attempt: 1, max_attempts: 3, timeout_ms: 300000,
-    user_id: null, correlation_id: null, payload, parents: {}, ...facts,
+    user_id: null, correlation_id: null, payload, parents: {}, ...fields,
   };
   return `${JSON.stringify(job)}\n`;
 }
@@ -93,7 +93,7 @@ test('no result', async () => {
   assertEnds(await once('handler(() => {});'), { punctual: 'done' });
 });
 
-test('a result that is false is one', async () => {
+test('a falsy result is a result', async () => {
   for (const result of [0, false, '', [], null]) {
     assertEnds(await once(`handler(() => (${JSON.stringify(result)}));`), { punctual: 'done', result });
   }
@@ -107,7 +107,7 @@ test('an exception fails with its text and leaves its trace in the log', async (
   }
 });
 
-test('something thrown that is no error', async () => {
+test('a thrown value that is not an Error', async () => {
   assertEnds(await once("handler(() => { throw { a: 1 }; });"), { punctual: 'fail', error: 'the handler threw { a: 1 }', retry: true });
 });
 
@@ -119,8 +119,8 @@ test('Fail', async () => {
 test('Retry', async () => {
   const ended = await once("handler(() => { throw new Retry(90, 'the server is busy'); });");
   assertEnds(ended, { punctual: 'fail', error: 'the server is busy', retry: 90 });
-  const silent = await once('handler(() => { throw new Retry(1.5); });');
-  assertEnds(silent, { punctual: 'fail', error: 'asked for another attempt in 1.5 s', retry: 1.5 });
+  const withoutMessage = await once('handler(() => { throw new Retry(1.5); });');
+  assertEnds(withoutMessage, { punctual: 'fail', error: 'retry requested in 1.5 s', retry: 1.5 });
 });
 
 test('Snooze', async () => {
@@ -130,7 +130,7 @@ test('Snooze', async () => {
   assert.equal(ended.log, '');
 });
 
-test('what is printed goes to the log', async () => {
+test('printed output goes to the log', async () => {
   const ended = await once(`
     handler(() => {
       console.log('{"punctual": "done", "result": "forged"}');
@@ -176,10 +176,10 @@ test('a level that does not exist', async () => {
   assertEnds(ended, { punctual: 'fail', error, retry: true });
 });
 
-test('what the job is, in a process of its own', async () => {
+test('the fields of the job, in a process of its own', async () => {
   const parents = path.join(folder, 'parents.json');
   fs.writeFileSync(parents, '{"job_0": 5, "first": 5}');
-  const ended = await once(FACTS, { a: 1 }, {
+  const ended = await once(FIELDS, { a: 1 }, {
     PUNCTUAL_JOB_ID: 'job_1', PUNCTUAL_JOB_NAME: 'test', PUNCTUAL_QUEUE: 'slow', PUNCTUAL_ATTEMPT: '2', PUNCTUAL_MAX_ATTEMPTS: '3',
     PUNCTUAL_USER_ID: 'ada', PUNCTUAL_CORRELATION_ID: 'order-7', PUNCTUAL_PARENT_RESULTS: parents,
   });
@@ -187,9 +187,9 @@ test('what the job is, in a process of its own', async () => {
   assertEnds(ended, { punctual: 'done', result });
 });
 
-test('what the job is, in a pool', async () => {
+test('the fields of the job, in a pool', async () => {
   const line = jobLine({ a: 1 }, { id: 'job_9', attempt: 2, user_id: 'ada', parents: { first: 5 } });
-  const ended = await finish(start('pool', FACTS), line);
+  const ended = await finish(start('pool', FIELDS), line);
   assertEnds(ended, { punctual: 'done', result: ['job_9', 'test', 'default', 2, 3, 'ada', null, { a: 1 }, { first: 5 }] });
 });
 
@@ -207,7 +207,7 @@ test('unicode and a megabyte, in a pool', async () => {
   assert.deepEqual(ended.messages.map((message) => message.result), texts);
 });
 
-test('a character that UTF-8 does not have', async () => {
+test('a character that UTF-8 cannot encode', async () => {
   const ended = await once("handler((job) => { job.log('a\\udcffb'); throw new Error('c\\udcffd'); });");
   assert.deepEqual(ended.messages, [
     { punctual: 'log', level: 'info', message: 'a\ufffdb' },
@@ -215,16 +215,16 @@ test('a character that UTF-8 does not have', async () => {
   ]);
 });
 
-test('a result that is no JSON', async () => {
+test('a result that is not JSON', async () => {
   for (const result of ['1n', 'NaN', '[-Infinity]', '() => 1', "{ a: '\\udcff' }", 'circular']) {
     const body = `const circular = []; circular.push(circular); handler(() => (${result}));`;
     const { messages: [message, ...more], code } = await once(body);
     assert.deepEqual([message.punctual, message.retry, more, code], ['fail', false, [], 0], result);
-    assert.match(message.error, /^what the handler returned cannot be written as JSON: /);
+    assert.match(message.error, /^the result cannot be written as JSON: /);
   }
 });
 
-test('a reader that is slow gets every line whole', async () => {
+test('a slow reader receives complete lines', async () => {
   const program = start('once', "handler((job) => { for (let i = 0; i < 200; i += 1) job.log(`${i} ${'x'.repeat(5000)}`); });");
   program.stdin.end('null');
   // Long enough for the pipe to be full, so that the program has to wait.
@@ -233,7 +233,7 @@ test('a reader that is slow gets every line whole', async () => {
   assert.deepEqual(ended.messages.slice(0, -1).map((message) => parseInt(message.message, 10)), [...Array(200).keys()]);
 });
 
-test('an error outside of the handler fails the job that runs', async () => {
+test('an error outside of the handler fails the running job', async () => {
   const bodies = [
     "handler(() => new Promise(() => setTimeout(() => { throw new Error('late'); }, 1)));",
     "handler(() => new Promise(() => { Promise.reject(new Error('late')); setTimeout(() => {}, 60000); }));",
@@ -254,35 +254,35 @@ test('an error while there is no job ends the program', async () => {
   assert.match(log, /Error: idle\n +at /);
 });
 
-test('a promise that nothing can settle fails the job', async () => {
-  const failure = { punctual: 'fail', error: 'the handler waits for something that can no longer happen', retry: true };
+test('a promise that never settles fails the job', async () => {
+  const failure = { punctual: 'fail', error: 'the handler never settled: the event loop is empty', retry: true };
   assertEnds(await once('handler(() => new Promise(() => {}));'), failure);
   assertEnds(await pool('handler(() => new Promise(() => {}));', 1), failure);
 });
 
-test('exit decides by its code in a process of its own, and fails the job in a pool', async () => {
+test('exit sets the exit code in a process of its own, and fails the job in a pool', async () => {
   const body = 'handler(() => process.exit(75));';
   const single = await once(body);
   assert.deepEqual([single.messages, single.code], [[], 75]);
   assertEnds(await pool(body, 1), { punctual: 'fail', error: 'the handler called exit with code 75', retry: true }, 75);
 });
 
-test('what the handler left open does not keep the process', async () => {
+test('open timers do not keep the process alive', async () => {
   const body = 'handler(() => { setInterval(() => {}, 1000); return 1; });';
   assertEnds(await once(body), { punctual: 'done', result: 1 });
   assertEnds(await pool(body, 1), { punctual: 'done', result: 1 });
 });
 
-test('a payload that is no JSON ends the program', async () => {
+test('a payload that is not JSON ends the program', async () => {
   const ended = await finish(start('once', 'handler(() => {});'), '');
   assert.deepEqual([ended.messages, ended.code], [[], 1]);
   assert.match(ended.log, /SyntaxError/);
 });
 
-test('another protocol is refused', async () => {
+test('an unknown protocol is refused', async () => {
   const ended = await finish(start('telepathy', 'handler(() => {});'), '');
   assert.deepEqual([ended.messages, ended.code], [[], 1]);
-  assert.match(ended.log, /PUNCTUAL_PROTOCOL is 'telepathy', which this punctual\.js does not know/);
+  assert.match(ended.log, /unknown PUNCTUAL_PROTOCOL 'telepathy': expected once, pool/);
 });
 
 test('one job after the other in a pool, also after the end of the input', async () => {
@@ -318,12 +318,12 @@ test('each answer of a pool comes before the next job', async () => {
   assert.deepEqual([ended.code, ended.log], [0, 'printed\nprinted\n']);
 });
 
-test('a result that is no JSON fails only its job', async () => {
+test('a result that is not JSON fails only its job', async () => {
   const ended = await pool("handler((job) => (job.payload ? 1n : 'fine'));", true, false);
   assert.deepEqual(ended.messages.map((message) => message.punctual), ['fail', 'done']);
 });
 
-test('what is said after the end of a job is not said in the next', async () => {
+test('messages after the end of a job are dropped', async () => {
   const ended = await pool(`
     let old = null;
     handler((job) => {
@@ -353,7 +353,7 @@ test('a second handler is refused', async () => {
   assert.match(ended.log, /handler was called twice/);
 });
 
-test('without Punctual it stays a function', async () => {
+test('without Punctual the function is returned unchanged', async () => {
   const program = start(null, 'console.log(handler(() => 1)());');
   assert.equal(await textOf(program.stdout), '1\n');
 });

@@ -1,4 +1,4 @@
-"""Run jobs of Punctual in Python: docs/programs.md says how.
+"""Run jobs of Punctual in Python; documented in docs/programs.md.
 
     from punctual import handler
 
@@ -6,7 +6,8 @@
     def resize(job):
         return {"pixels": job.payload["width"] * job.payload["height"]}
 
-The decorated function serves at once, so it comes last in its file. Imported, or run without Punctual, it stays a function.
+The decorator starts to serve jobs at once, so the function must be the last one in its file. If the file is imported, or
+run without Punctual, the function is returned unchanged.
 """
 
 import asyncio
@@ -23,19 +24,19 @@ LEVELS = ("debug", "info", "warn", "error")
 
 
 class Fail(Exception):
-    """The attempt failed, and trying again would not help."""
+    """Permanent failure: the job is not retried."""
 
 
 class Retry(Exception):
-    """The attempt failed; the next one starts after so many seconds, while attempts remain."""
+    """The attempt failed; the next attempt starts after `seconds`, if attempts are left."""
 
     def __init__(self, seconds, message=None):
-        super().__init__(message or f"asked for another attempt in {seconds} s")
+        super().__init__(message or f"retry requested in {seconds} s")
         self.seconds = seconds
 
 
 class Snooze(Exception):
-    """Not now: run the job again after so many seconds, or when its handler's settings say. This spends no attempt."""
+    """Run the job again after `seconds`, or after the delay in the settings of its handler. The attempt does not count."""
 
     def __init__(self, seconds=None):
         super().__init__(seconds)
@@ -43,68 +44,68 @@ class Snooze(Exception):
 
 
 class Job:
-    """What there is to do, and ways to tell how it goes; all of them may be used by several threads at once."""
+    """A job, and methods to report its progress. The methods are thread-safe."""
 
-    def __init__(self, facts, write):
-        self.id = facts.get("id")
-        self.name = facts.get("name")
-        self.queue = facts.get("queue")
-        self.attempt = facts.get("attempt")
-        self.max_attempts = facts.get("max_attempts")
-        self.user_id = facts.get("user_id")
-        self.correlation_id = facts.get("correlation_id")
-        self.traceparent = facts.get("traceparent")
-        self.tracestate = facts.get("tracestate")
-        self.payload = facts.get("payload")
-        self.parents = facts.get("parents") or {}
+    def __init__(self, fields, write):
+        self.id = fields.get("id")
+        self.name = fields.get("name")
+        self.queue = fields.get("queue")
+        self.attempt = fields.get("attempt")
+        self.max_attempts = fields.get("max_attempts")
+        self.user_id = fields.get("user_id")
+        self.correlation_id = fields.get("correlation_id")
+        self.traceparent = fields.get("traceparent")
+        self.tracestate = fields.get("tracestate")
+        self.payload = fields.get("payload")
+        self.parents = fields.get("parents") or {}
         self._write = write
         self._lock = threading.Lock()
         self._ended = False
 
     def progress(self, percent, message=None):
-        """Tell how far the job is, from 0 to 100."""
+        """Report the progress in percent, 0 to 100."""
         text = None if message is None else as_text(message)
-        self._deliver(message_of("progress", percent=percent, message=text))
+        self._send(message_of("progress", percent=percent, message=text))
 
     def log(self, message, level="info"):
         """Write a line to the log of the attempt."""
         if level not in LEVELS:
             raise ValueError(f"unknown level {level!r}: expected {', '.join(LEVELS)}")
-        self._deliver(message_of("log", level=level, message=as_text(message)))
+        self._send(message_of("log", level=level, message=as_text(message)))
 
     def extend(self, seconds):
-        """Hold the job for so long from now, beyond what the worker does by itself."""
-        self._deliver(message_of("extend", seconds=seconds))
+        """Extend the lease to `seconds` from now; the worker also extends it by itself."""
+        self._send(message_of("extend", seconds=seconds))
 
     def notify(self, user, message):
-        """Send a user a notification: anything that JSON can say."""
-        self._deliver({"punctual": "notify", "user": user, "message": message})
+        """Send a notification to a user: any JSON value."""
+        self._send({"punctual": "notify", "user": user, "message": message})
 
     def broadcast(self, message):
-        """Send everybody a notification."""
-        self._deliver({"punctual": "broadcast", "message": message})
+        """Send a notification to all users."""
+        self._send({"punctual": "broadcast", "message": message})
 
-    def _deliver(self, message, last=False):
+    def _send(self, message, last=False):
         line = as_line(message)
         with self._lock:
-            # What a thread says after the end of its job would be taken for the next job's.
+            # A message that a thread sends after the end of its job would be taken for one of the next job.
             if not self._ended:
                 self._ended = last
                 self._write(line)
 
     def _end(self, message):
-        # What was printed belongs before the end.
+        # Printed output belongs before the end.
         sys.stdout.flush()
         sys.stderr.flush()
         try:
-            self._deliver(message, last=True)
+            self._send(message, last=True)
         except (TypeError, ValueError, RecursionError) as error:
-            refusal = f"what the handler returned cannot be written as JSON: {error}"
-            self._deliver(failure(refusal, retry=False), last=True)
+            problem = f"the result cannot be written as JSON: {error}"
+            self._send(failure(problem, retry=False), last=True)
 
 
 def handler(function):
-    """Serve jobs with this function if its file is the program that Punctual started; leave it alone otherwise."""
+    """Serve jobs with this function if its file is the program that Punctual started; otherwise return it unchanged."""
     protocol = os.environ.get("PUNCTUAL_PROTOCOL")
     if protocol and getattr(function, "__module__", None) == "__main__":
         sys.exit(serve(function, protocol))
@@ -112,10 +113,10 @@ def handler(function):
 
 
 def serve(function, protocol):
-    """Run all jobs that come, and return the exit code."""
+    """Run all jobs that arrive, and return the exit code."""
     servers = {"once": serve_one, "pool": serve_many}
     if protocol not in servers:
-        return f"PUNCTUAL_PROTOCOL is {protocol!r}, which this punctual.py does not know"
+        return f"unknown PUNCTUAL_PROTOCOL {protocol!r}: expected {', '.join(servers)}"
     source, write = take_channels()
     try:
         servers[protocol](function, source, write)
@@ -125,7 +126,7 @@ def serve(function, protocol):
 
 
 def serve_one(function, source, write):
-    job = Job(facts_of_environment(source.read()), write)
+    job = Job(job_from_environment(source.read()), write)
     job._end(outcome(function, job))
 
 
@@ -134,9 +135,9 @@ def serve_many(function, source, write):
         job = Job(json.loads(line), write)
         try:
             ending = outcome(function, job)
-        except SystemExit as leave:
-            # The process can take the next job; only this one did not end.
-            ending = failure(f"the handler called exit with code {leave.code or 0}")
+        except SystemExit as exit_request:
+            # Only this job has failed; the process can run the next one.
+            ending = failure(f"the handler called exit with code {exit_request.code or 0}")
         job._end(ending)
 
 
@@ -151,7 +152,7 @@ def outcome(function, job):
         return message_of("snooze", seconds=snooze.seconds)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # asyncio.CancelledError, for one, is no Exception.
+    except BaseException as error:  # For example asyncio.CancelledError, which is not an Exception.
         traceback.print_exc()
         return failure_of(error)
 
@@ -170,22 +171,22 @@ def failure(error, retry=True):
 
 
 def message_of(kind, **fields):
-    """A message with those of the fields that say something."""
+    """A message without the fields that are None."""
     return {"punctual": kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def as_line(message):
-    """One line of UTF-8. A lone surrogate is refused here, as NaN is: no reader of JSON on the other side would take it."""
+    """A message as one line of UTF-8. Lone surrogates and NaN are refused: they are not valid JSON."""
     return json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def as_text(value):
-    """Text for people, which may not fail for a character that UTF-8 does not have, such as one in a file's name."""
+    """Text for display. Characters that UTF-8 cannot encode, for example in file names, are escaped."""
     return str(value).encode(errors="backslashreplace").decode()
 
 
-def facts_of_environment(payload):
-    """What a pool's line says of a job, for a process that runs one job."""
+def job_from_environment(payload):
+    """The fields of a job from the environment, for a process that runs one job. A pool receives them as a JSON line."""
     env = os.environ
     return {
         "id": env.get("PUNCTUAL_JOB_ID"),
@@ -210,17 +211,17 @@ def parents_of(path):
 
 
 def take_channels():
-    """Keep standard input and output for the protocol, and give all others an empty input and the log instead.
+    """Keep standard input and output for the protocol; other code gets an empty input, and the log as its output.
 
-    This is done to the descriptors themselves, so that it holds for libraries in C and for other programs as well.
+    The descriptors themselves are replaced, so that this also applies to C libraries and child processes.
     """
     source, target = os.fdopen(os.dup(0), "rb"), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
     os.dup2(2, 1)
     for stream in (sys.__stdout__, sys.__stderr__):
-        # The log is UTF-8 whatever the locale, and it shows each line when it is written.
+        # The log is UTF-8 whatever the locale, and is flushed after each line.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     return source, lambda line: write_all(target, line)
 

@@ -1,4 +1,4 @@
-"""Tests of punctual.py that need no Punctual: they start small handlers as a worker would and look at what these say."""
+"""Tests of punctual.py that need no Punctual: they start small handlers as a worker would, and check their messages."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEGABYTE = 1 << 20
-FACTS = """
+FIELDS = """
 @handler
 def f(job):
     return [job.id, job.name, job.queue, job.attempt, job.max_attempts, job.user_id, job.correlation_id,
@@ -20,7 +20,7 @@ def f(job):
 
 
 class Ended:
-    """What is left of a program that has ended."""
+    """The output and the exit code of a program that has ended."""
 
     def __init__(self, code, stdout, stderr):
         self.code = code
@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
         self.folder = folder.name
 
     def start(self, protocol, body, **env):
-        """Start a program with this body, after the import of all that punctual.py offers."""
+        """Start a program with this body, after the import of everything that punctual.py exports."""
         path = os.path.join(self.folder, "program.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write("from punctual import handler, Fail, Retry, Snooze\n" + textwrap.dedent(body))
@@ -67,9 +67,9 @@ class Case(unittest.TestCase):
         self.assertEqual((ended.messages, ended.code), ([message], code), ended.log)
 
 
-def job_line(payload, **facts):
+def job_line(payload, **fields):
     job = {"punctual": "job", "id": "job_1", "name": "test", "queue": "default", "attempt": 1, "max_attempts": 3,
-           "timeout_ms": 300000, "user_id": None, "correlation_id": None, "payload": payload, "parents": {}, **facts}
+           "timeout_ms": 300000, "user_id": None, "correlation_id": None, "payload": payload, "parents": {}, **fields}
     return json.dumps(job, ensure_ascii=False).encode() + b"\n"
 
 
@@ -92,7 +92,7 @@ class Once(Case):
     def test_no_result(self):
         self.assert_ends(self.once("@handler\ndef f(job): pass"), {"punctual": "done"})
 
-    def test_a_result_that_is_false_is_one(self):
+    def test_a_falsy_result_is_a_result(self):
         for result in ("0", "False", "''", "[]"):
             self.assert_ends(self.once(f"@handler\ndef f(job): return {result}"), {"punctual": "done", "result": eval(result)})
 
@@ -134,7 +134,7 @@ class Once(Case):
 
     def test_retry_without_a_message(self):
         ended = self.once("@handler\ndef f(job): raise Retry(1.5)")
-        self.assert_ends(ended, {"punctual": "fail", "error": "asked for another attempt in 1.5 s", "retry": 1.5})
+        self.assert_ends(ended, {"punctual": "fail", "error": "retry requested in 1.5 s", "retry": 1.5})
 
     def test_snooze(self):
         self.assert_ends(self.once("@handler\ndef f(job): raise Snooze(60)"), {"punctual": "snooze", "seconds": 60})
@@ -142,7 +142,7 @@ class Once(Case):
         self.assert_ends(ended, {"punctual": "snooze"})
         self.assertEqual(ended.log, "")
 
-    def test_what_is_printed_goes_to_the_log(self):
+    def test_printed_output_goes_to_the_log(self):
         ended = self.once("""
             import os, subprocess
             print("before")
@@ -188,16 +188,16 @@ class Once(Case):
         error = "ValueError: unknown level 'warning': expected debug, info, warn, error"
         self.assert_ends(ended, {"punctual": "fail", "error": error, "retry": True})
 
-    def test_what_the_job_is(self):
+    def test_the_fields_of_the_job(self):
         parents = os.path.join(self.folder, "parents.json")
         with open(parents, "w", encoding="utf-8") as file:
             json.dump({"job_0": 5, "first": 5}, file)
-        ended = self.once(FACTS, {"a": 1}, PUNCTUAL_JOB_ID="job_1", PUNCTUAL_JOB_NAME="test", PUNCTUAL_QUEUE="slow",
+        ended = self.once(FIELDS, {"a": 1}, PUNCTUAL_JOB_ID="job_1", PUNCTUAL_JOB_NAME="test", PUNCTUAL_QUEUE="slow",
                           PUNCTUAL_ATTEMPT="2", PUNCTUAL_MAX_ATTEMPTS="3", PUNCTUAL_USER_ID="ada", PUNCTUAL_CORRELATION_ID="order-7",
                           PUNCTUAL_PARENT_RESULTS=parents)
         result = ["job_1", "test", "slow", 2, 3, "ada", "order-7", {"a": 1}, {"job_0": 5, "first": 5}]
         self.assert_ends(ended, {"punctual": "done", "result": result})
-        self.assert_ends(self.once(FACTS), {"punctual": "done", "result": [None, None, None, 1, 1, None, None, None, {}]})
+        self.assert_ends(self.once(FIELDS), {"punctual": "done", "result": [None, None, None, 1, 1, None, None, None, {}]})
 
     def test_unicode(self):
         text = "Grüße, 世界, \U0001f600, \u2028, \u0000"
@@ -212,7 +212,7 @@ class Once(Case):
         self.assertEqual(ended.messages, [log, {"punctual": "done", "result": text}])
         self.assertEqual(ended.log, "grüßt\n")
 
-    def test_a_character_that_utf8_does_not_have(self):
+    def test_a_character_that_utf8_cannot_encode(self):
         ended = self.once("@handler\ndef f(job):\n    job.log('a\\udcffb')\n    raise ValueError('c\\udcffd')")
         log = {"punctual": "log", "level": "info", "message": "a\\udcffb"}
         self.assertEqual(ended.messages, [log, {"punctual": "fail", "error": "ValueError: c\\udcffd", "retry": True}])
@@ -221,12 +221,12 @@ class Once(Case):
         ended = self.once("@handler\ndef f(job): return job.payload", "é" * MEGABYTE)
         self.assert_ends(ended, {"punctual": "done", "result": "é" * MEGABYTE})
 
-    def test_a_result_that_is_no_json(self):
+    def test_a_result_that_is_not_json(self):
         for result in ("{1, 2}", "float('nan')", "[float('-inf')]", "'\\udcff'", "object()"):
             ended = self.once(f"@handler\ndef f(job): return {result}")
             [message] = ended.messages
             self.assertEqual((message["punctual"], message["retry"], ended.code), ("fail", False, 0))
-            self.assertTrue(message["error"].startswith("what the handler returned cannot be written as JSON: "), message)
+            self.assertTrue(message["error"].startswith("the result cannot be written as JSON: "), message)
 
     def test_threads_that_log_at_the_same_time(self):
         ended = self.once("""
@@ -241,11 +241,11 @@ class Once(Case):
                 for thread in threads: thread.start()
                 for thread in threads: thread.join()
         """)
-        said = {message["message"].rstrip("x").strip() for message in ended.messages[:-1]}
-        self.assertEqual(said, {f"{number} {count}" for number in range(8) for count in range(50)})
+        logged = {message["message"].rstrip("x").strip() for message in ended.messages[:-1]}
+        self.assertEqual(logged, {f"{number} {count}" for number in range(8) for count in range(50)})
         self.assertEqual(len(ended.messages), 401)
 
-    def test_exit_decides_by_its_code(self):
+    def test_exit_sets_the_exit_code(self):
         ended = self.once("import sys\n@handler\ndef f(job): sys.exit(75)")
         self.assertEqual((ended.messages, ended.code), ([], 75))
 
@@ -253,14 +253,14 @@ class Once(Case):
         ended = self.once("@handler\ndef f(job): raise KeyboardInterrupt")
         self.assertEqual((ended.messages, ended.code, ended.log), ([], 130, ""))
 
-    def test_a_payload_that_is_no_json_ends_the_program(self):
+    def test_a_payload_that_is_not_json_ends_the_program(self):
         ended = self.run_with("once", "@handler\ndef f(job): pass", b"")
         self.assertEqual((ended.messages, ended.code), ([], 1))
         self.assertIn("JSONDecodeError", ended.log.splitlines()[-1])
 
-    def test_another_protocol_is_refused(self):
+    def test_an_unknown_protocol_is_refused(self):
         ended = self.run_with("telepathy", "@handler\ndef f(job): pass", b"")
-        log = "PUNCTUAL_PROTOCOL is 'telepathy', which this punctual.py does not know\n"
+        log = "unknown PUNCTUAL_PROTOCOL 'telepathy': expected once, pool\n"
         self.assertEqual((ended.messages, ended.code, ended.log), ([], 1, log))
 
 
@@ -299,9 +299,9 @@ class Pool(Case):
         program.stdin.close()
         self.assertEqual(program.wait(timeout=60), 0)
 
-    def test_what_the_job_is(self):
+    def test_the_fields_of_the_job(self):
         line = job_line({"a": 1}, id="job_9", attempt=2, user_id="ada", parents={"first": 5})
-        ended = self.run_with("pool", FACTS, line)
+        ended = self.run_with("pool", FIELDS, line)
         result = ["job_9", "test", "default", 2, 3, "ada", None, {"a": 1}, {"first": 5}]
         self.assert_ends(ended, {"punctual": "done", "result": result})
 
@@ -309,7 +309,7 @@ class Pool(Case):
         ended = self.pool("@handler\ndef f(job): pass")
         self.assertEqual((ended.messages, ended.code, ended.log), ([], 0, ""))
 
-    def test_what_is_printed_goes_to_the_log_at_once(self):
+    def test_printed_output_goes_to_the_log_at_once(self):
         program = self.start("pool", "@handler\ndef f(job): print('printed', job.payload)")
         for payload in (1, 2):
             program.stdin.write(job_line(payload))
@@ -348,25 +348,25 @@ class Pool(Case):
         ])
         self.assertEqual(ended.code, 0)
 
-    def test_a_result_that_is_no_json_fails_the_job_only(self):
+    def test_a_result_that_is_not_json_fails_the_job_only(self):
         ended = self.pool("@handler\ndef f(job): return {1} if job.payload else 'fine'", True, False)
         self.assertEqual([message["punctual"] for message in ended.messages], ["fail", "done"])
         self.assertIs(ended.messages[0]["retry"], False)
 
-    def test_a_thread_that_outlives_its_job_says_nothing_in_the_next(self):
+    def test_messages_of_a_thread_after_its_job_are_dropped(self):
         ended = self.pool("""
             import threading
-            old, spoken = [], threading.Event()
+            old, sent = [], threading.Event()
 
-            def speak(job):
+            def send(job):
                 job.log("too late")
-                spoken.set()
+                sent.set()
 
             @handler
             def f(job):
                 if old:
-                    threading.Thread(target=speak, args=old).start()
-                    spoken.wait()
+                    threading.Thread(target=send, args=old).start()
+                    sent.wait()
                 old.append(job)
         """, 1, 2)
         self.assertEqual(ended.messages, [{"punctual": "done"}] * 2)
@@ -391,17 +391,17 @@ class Pool(Case):
         program.terminate()
         self.assertEqual(program.wait(timeout=60), -signal.SIGTERM)
 
-    def test_a_line_that_is_no_job_ends_the_program(self):
+    def test_a_line_that_is_not_a_job_ends_the_program(self):
         ended = self.run_with("pool", "@handler\ndef f(job): pass", b"nonsense\n")
         self.assertEqual((ended.messages, ended.code), ([], 1))
 
 
 class Alone(Case):
-    def test_without_punctual_it_stays_a_function(self):
+    def test_without_punctual_the_function_is_returned(self):
         program = self.start(None, "@handler\ndef f(job): return 1\nprint(f(None))")
         self.assertEqual(program.communicate(timeout=60), (b"1\n", b""))
 
-    def test_imported_it_stays_a_function(self):
+    def test_imported_the_function_is_returned(self):
         with open(os.path.join(self.folder, "jobs.py"), "w", encoding="utf-8") as file:
             file.write("from punctual import handler\n@handler\ndef f(job): return 1\n")
         program = self.start("once", "import jobs\nprint(jobs.f(None))")

@@ -1,10 +1,10 @@
-"""A worker in seventy lines: claims jobs over HTTP, keeps them while they run, and tells how they ended. Only Python's own library."""
+"""A worker in seventy lines: claims jobs over HTTP, extends their leases while they run, and settles them. Standard library only."""
 import json, os, secrets, signal, socket, threading, time, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 URL, TOKEN = os.environ.get("PUNCTUAL_URL", "http://127.0.0.1:7878"), os.environ.get("PUNCTUAL_TOKEN")
 LEASE, SLOTS = int(os.environ.get("LEASE", 30)), int(os.environ.get("SLOTS", 4))
-WORKER = "wrk_" + secrets.token_hex(16)  # one for each start
+WORKER = "wrk_" + secrets.token_hex(16)  # new for each start
 running, suspects, stopping, drained = set(), set(), threading.Event(), threading.Event()
 
 
@@ -19,30 +19,30 @@ HANDLERS = {"resize": resize}
 def post(path, **body):
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {TOKEN}"} if TOKEN else {})}
     request = urllib.request.Request(URL + path, json.dumps({"worker": WORKER, **body}).encode(), headers)
-    with urllib.request.urlopen(request, timeout=90) as answer:
-        return json.loads(answer.read() or "null")
+    with urllib.request.urlopen(request, timeout=90) as response:
+        return json.loads(response.read() or "null")
 
 
-def patiently(path, **body):  # a server that starts anew, or is busy, is there again soon
+def with_retries(path, **body):  # a server that restarts or is busy is available again soon
     while True:
         try:
             return post(path, **body)
         except OSError as error:
-            print("trying again:", error, flush=True)
+            print("retrying:", error, flush=True)
             time.sleep(1)
 
 
 def run(job):
     attempt = job["attempt_id"]
-    if job["confirm"] and not patiently("/v1/work/confirm", attempts=[attempt])["held"][0]:
+    if job["confirm"] and not with_retries("/v1/work/confirm", attempts=[attempt])["held"][0]:
         return forget(attempt)
     try:
         end = {"outcome": "succeeded", "result": HANDLERS[job["name"]](job["payload"])}
     except Exception as error:
         end = {"outcome": "failed", "error": repr(error)}
-    settled = patiently("/v1/work/settle", jobs=[{"attempt_id": attempt, **end}])["settled"][0]
+    settled = with_retries("/v1/work/settle", jobs=[{"attempt_id": attempt, **end}])["settled"][0]
     forget(attempt)
-    print(job["id"], end["outcome"] if settled else "was no longer ours", flush=True)
+    print(job["id"], end["outcome"] if settled else "not settled: this worker no longer held the job", flush=True)
 
 
 def forget(attempt):
@@ -52,38 +52,38 @@ def forget(attempt):
 
 def start(pool, job):
     running.add(job["attempt_id"])
-    if job["suspect"]:  # no second one until it has ended
+    if job["suspect"]:  # claim no other suspect until it has ended
         suspects.add(job["attempt_id"])
-    while job["runs_alone"] and len(running) > 1:  # it may end this process: the others end first
+    while job["runs_alone"] and len(running) > 1:  # it may crash this process: wait until the others have ended
         time.sleep(0.05)
     ended = pool.submit(run, job)
     if job["runs_alone"]:
         ended.result()
 
 
-def keep():  # says that we are there, and that we still have what runs
+def keep_alive():  # sends heartbeats and extends leases
     while not drained.is_set():
-        beat = {"names": list(HANDLERS), "concurrency": SLOTS, "running": len(running), "pid": os.getpid()}
-        patiently("/v1/work/heartbeat", host=socket.gethostname(), **beat)
+        heartbeat = {"names": list(HANDLERS), "concurrency": SLOTS, "running": len(running), "pid": os.getpid()}
+        with_retries("/v1/work/heartbeat", host=socket.gethostname(), **heartbeat)
         attempts = list(running)
-        held = patiently("/v1/work/extend", attempts=attempts, lease=f"{LEASE}s")["held"]
+        held = with_retries("/v1/work/extend", attempts=attempts, lease=f"{LEASE}s")["held"]
         for attempt in (one for one, is_held in zip(attempts, held) if not is_held and one in running):
-            print(attempt, "is no longer ours: a handler that can should stop", flush=True)
+            print(attempt, "is no longer held: its handler should stop if it can", flush=True)
         drained.wait(min(10, LEASE / 3))
 
 
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 signal.signal(signal.SIGINT, lambda *_: stopping.set())
-keeper = threading.Thread(target=keep, daemon=True)
-keeper.start()
+keep_alive_thread = threading.Thread(target=keep_alive, daemon=True)
+keep_alive_thread.start()
 with ThreadPoolExecutor(SLOTS) as pool:
     while not stopping.is_set():
         if len(running) == SLOTS:
             time.sleep(0.05)
             continue
-        wish = {"limit": SLOTS - len(running), "confirms": True, "suspects": "elsewhere" if suspects else "beside"}
-        for job in patiently("/v1/work/claim", names=list(HANDLERS), lease=f"{LEASE}s", wait="5s", **wish)["jobs"]:
+        params = {"limit": SLOTS - len(running), "confirms": True, "suspects": "elsewhere" if suspects else "beside"}
+        for job in with_retries("/v1/work/claim", names=list(HANDLERS), lease=f"{LEASE}s", wait="5s", **params)["jobs"]:
             start(pool, job)
 drained.set()
-keeper.join()  # a heartbeat that came after it would register the worker again
+keep_alive_thread.join()  # a later heartbeat would register the worker again
 post("/v1/work/deregister")

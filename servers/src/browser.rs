@@ -61,20 +61,20 @@ impl Browser {
             .with_context(|| format!("cannot start {}", program.display()))?;
         fs::write(folder.path().join("pid"), format!("{}\n", driver.id()))?;
         let watchdog = Watchdog::start(folder.path(), "pid", "TERM")?;
-        let output = BufReader::new(driver.stdout.take().context("the driver has no output")?);
-        let (mut port, mut said) = (None, Vec::new());
-        for line in output.lines().map_while(Result::ok) {
+        let reader = BufReader::new(driver.stdout.take().context("the driver has no output")?);
+        let (mut port, mut output) = (None, Vec::new());
+        for line in reader.lines().map_while(Result::ok) {
             port = line
                 .rsplit_once("started successfully on port ")
                 .and_then(|(_, port)| port.trim_end_matches('.').parse().ok());
             if port.is_some() {
                 break;
             }
-            said.push(line);
+            output.push(line);
         }
         let Some(port) = port else {
             let status = driver.wait()?;
-            bail!("chromedriver ended before it listened: {status}\n{}", said.join("\n"));
+            bail!("chromedriver ended before it listened: {status}\n{}", output.join("\n"));
         };
         Ok(Self { port, chromium, watchdog, driver, folder })
     }

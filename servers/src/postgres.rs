@@ -42,15 +42,21 @@ pub enum Care {
 /// A running server. It is stopped and its folder removed when this is dropped, and also when this process is killed.
 #[derive(Debug)]
 pub struct Postgres {
+    setup: Setup,
+    watchdog: Watchdog,
+    server: Child,
+    folder: TempDir,
+}
+
+/// What the server is started with, also after a crash.
+#[derive(Debug)]
+struct Setup {
     programs: PathBuf,
     account: Option<User>,
     port: u16,
     care: Care,
     /// Environment variables of the server.
     environment: Vec<(&'static str, OsString)>,
-    watchdog: Watchdog,
-    server: Child,
-    folder: TempDir,
 }
 
 impl Postgres {
@@ -73,8 +79,9 @@ impl Postgres {
             Ok(disk.variables(&folder.join(TABLESPACE))?.into())
         })?;
         let made = format!("create tablespace faulty location '{}'", server.folder.path().join(TABLESPACE).display());
-        let status =
-            Command::new(server.programs.join("psql")).args(["--quiet", "--command", &made, &server.url()]).status()?;
+        let status = Command::new(server.setup.programs.join("psql"))
+            .args(["--quiet", "--command", &made, &server.url()])
+            .status()?;
         ensure!(status.success(), "psql failed with {status}");
         Ok(server)
     }
@@ -106,21 +113,22 @@ impl Postgres {
             }
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = serve(&programs, account.as_ref(), folder.path(), port, care, &environment)?;
+        let setup = Setup { programs, account, port, care, environment };
+        let server = serve(&setup, folder.path())?;
         let watchdog = Watchdog::start(folder.path(), "data/postmaster.pid", "QUIT")?;
-        let started = Self { programs, account, port, care, environment, watchdog, server, folder };
+        let started = Self { setup, watchdog, server, folder };
         started.wait()?;
         Ok(started)
     }
 
     /// The address of the server, with a superuser role.
     pub fn url(&self) -> String {
-        format!("postgres://punctual@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://punctual@127.0.0.1:{}/postgres", self.setup.port)
     }
 
     /// The port that it listens on.
     pub const fn port(&self) -> u16 {
-        self.port
+        self.setup.port
     }
 
     /// The file with the certificate of the authority to trust.
@@ -150,17 +158,16 @@ impl Postgres {
 
     /// Starts the server again after a crash, at the same address.
     pub fn start_again(&mut self) -> Result<()> {
-        self.server =
-            serve(&self.programs, self.account.as_ref(), self.folder.path(), self.port, self.care, &self.environment)?;
+        self.server = serve(&self.setup, self.folder.path())?;
         self.wait()
     }
 
     fn wait(&self) -> Result<()> {
         let began = Instant::now();
         loop {
-            let ready = Command::new(self.programs.join("pg_isready"))
+            let ready = Command::new(self.setup.programs.join("pg_isready"))
                 .args(["--quiet", "--host=127.0.0.1", "--username=punctual", "--dbname=postgres", "--port"])
-                .arg(self.port.to_string())
+                .arg(self.setup.port.to_string())
                 .status()
                 .context("cannot start pg_isready")?;
             if ready.success() {
@@ -180,16 +187,9 @@ impl Drop for Postgres {
     }
 }
 
-fn serve(
-    programs: &Path,
-    account: Option<&User>,
-    folder: &Path,
-    port: u16,
-    care: Care,
-    environment: &[(&'static str, OsString)],
-) -> Result<Child> {
+fn serve(setup: &Setup, folder: &Path) -> Result<Child> {
     let mut settings = vec![
-        format!("port={port}"),
+        format!("port={}", setup.port),
         "listen_addresses=127.0.0.1".to_owned(),
         format!("unix_socket_directories={}", folder.display()),
         "max_connections=300".to_owned(),
@@ -201,7 +201,7 @@ fn serve(
         settings.extend(["ssl=on".to_owned(), format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")]);
     }
     settings.extend(
-        match care {
+        match setup.care {
             // Checkpoints are cheap if they do not wait for the disk, and disk space may be short.
             Care::None => {
                 ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=512MB"].as_slice()
@@ -212,8 +212,8 @@ fn serve(
         .map(|setting| (*setting).to_owned()),
     );
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
-    let mut server = program(&programs.join("postgres"), account, folder);
-    server.envs(environment.iter().cloned()).args(["-D", "data"]).stderr(log).process_group(0);
+    let mut server = program(&setup.programs.join("postgres"), setup.account.as_ref(), folder);
+    server.envs(setup.environment.iter().cloned()).args(["-D", "data"]).stderr(log).process_group(0);
     for setting in &settings {
         server.args(["-c", setting]);
     }

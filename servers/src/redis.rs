@@ -116,7 +116,7 @@ impl Redis {
     }
 
     /// Executes one command, whose arguments must not contain blanks; returns the texts and numbers of the answer.
-    pub fn ask(&self, command: &str) -> Result<Vec<String>> {
+    pub fn execute(&self, command: &str) -> Result<Vec<String>> {
         let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
         connection.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
         answer(&mut connection).with_context(|| format!("`{command}` failed"))
@@ -175,9 +175,9 @@ impl RedisCluster {
         for (number, node) in (0..).zip(&cluster.0) {
             let (from, to) = (SLOTS * number / nodes, SLOTS * (number + 1) / nodes);
             let slots: Vec<String> = (from..to).map(|slot| slot.to_string()).collect();
-            node.ask(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")))?;
-            node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1))?;
-            node.ask(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.0[0].port))?;
+            node.execute(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")))?;
+            node.execute(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1))?;
+            node.execute(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.0[0].port))?;
         }
         cluster.wait()?;
         Ok(cluster)
@@ -193,7 +193,7 @@ impl RedisCluster {
     fn wait(&self) -> Result<()> {
         let known = format!("cluster_known_nodes:{}\r", self.0.len());
         let ready = |node: &Redis| {
-            let info = node.ask("CLUSTER INFO").unwrap_or_default().concat();
+            let info = node.execute("CLUSTER INFO").unwrap_or_default().concat();
             info.contains("cluster_state:ok") && info.contains(&known)
         };
         wait(|| self.0.iter().all(ready), || "the cluster did not come together".to_owned())

@@ -22,15 +22,15 @@ fn connect(proxy: &Proxy, url: &str) -> TcpStream {
     stream
 }
 
-fn ask(stream: &mut TcpStream, words: &[&str]) -> std::io::Result<()> {
-    let text: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    stream.write_all(format!("*{}\r\n{text}", words.len()).as_bytes())
+fn send(stream: &mut TcpStream, arguments: &[&str]) -> std::io::Result<()> {
+    let text: String = arguments.iter().map(|argument| format!("${}\r\n{argument}\r\n", argument.len())).collect();
+    stream.write_all(format!("*{}\r\n{text}", arguments.len()).as_bytes())
 }
 
-fn hear(stream: &mut TcpStream, expected: &str) {
-    let mut heard = vec![0; expected.len()];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(String::from_utf8_lossy(&heard), expected);
+fn expect(stream: &mut TcpStream, expected: &str) {
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(String::from_utf8_lossy(&received), expected);
 }
 
 #[test]
@@ -40,34 +40,34 @@ fn swallowed_bytes_come_late_and_connections_stay_open() {
     let mut stream = connect(&proxy, &redis.url());
     for (direction, done_meanwhile) in [(Direction::Both, "0"), (Direction::ToServer, "0"), (Direction::ToClient, "1")]
     {
-        redis.ask("SET number 0").unwrap();
+        redis.execute("SET number 0").unwrap();
         proxy.set(Fault::Swallow(direction));
-        ask(&mut stream, &["INCR", "number"]).unwrap();
+        send(&mut stream, &["INCR", "number"]).unwrap();
         stream.set_read_timeout(Some(SILENCE)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(redis.ask("GET number").unwrap(), [done_meanwhile], "{direction:?}");
+        assert_eq!(redis.execute("GET number").unwrap(), [done_meanwhile], "{direction:?}");
         proxy.heal();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        hear(&mut stream, ":1\r\n");
+        expect(&mut stream, ":1\r\n");
     }
 }
 
 #[test]
-fn an_answer_is_lost_after_the_server_has_done_what_was_asked() {
+fn an_answer_is_lost_after_the_server_has_executed_the_request() {
     let redis = Redis::start().unwrap();
     let proxy = Proxy::before(&redis.url()).unwrap();
     proxy.set(Fault::LoseAnswer { after: 1, to: "incr number".to_owned() });
     let mut stream = connect(&proxy, &redis.url());
-    ask(&mut stream, &["INCR", "other"]).unwrap();
-    hear(&mut stream, ":1\r\n");
-    ask(&mut stream, &["INCR", "number"]).unwrap();
-    hear(&mut stream, ":1\r\n");
-    ask(&mut stream, &["INCR", "number"]).unwrap();
+    send(&mut stream, &["INCR", "other"]).unwrap();
+    expect(&mut stream, ":1\r\n");
+    send(&mut stream, &["INCR", "number"]).unwrap();
+    expect(&mut stream, ":1\r\n");
+    send(&mut stream, &["INCR", "number"]).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
-    assert_eq!((redis.ask("GET number").unwrap(), proxy.lost()), (vec!["2".to_owned()], 1));
+    assert_eq!((redis.execute("GET number").unwrap(), proxy.lost()), (vec!["2".to_owned()], 1));
     let mut stream = connect(&proxy, &redis.url());
-    ask(&mut stream, &["INCR", "number"]).unwrap();
-    hear(&mut stream, ":3\r\n");
+    send(&mut stream, &["INCR", "number"]).unwrap();
+    expect(&mut stream, ":3\r\n");
 }
 
 #[test]
@@ -75,16 +75,16 @@ fn connections_are_refused_reset_and_throttled() {
     let redis = Redis::start().unwrap();
     let proxy = Proxy::before(&redis.url()).unwrap();
     let mut old = connect(&proxy, &redis.url());
-    ask(&mut old, &["PING"]).unwrap();
-    hear(&mut old, "+PONG\r\n");
+    send(&mut old, &["PING"]).unwrap();
+    expect(&mut old, "+PONG\r\n");
     proxy.set(Fault::Refuse);
     assert_eq!(connect(&proxy, &redis.url()).read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     proxy.set(Fault::Throttle { bytes: 3, pause: Duration::from_millis(1) });
-    ask(&mut old, &["ECHO", "0123456789"]).unwrap();
-    hear(&mut old, "$10\r\n0123456789\r\n");
+    send(&mut old, &["ECHO", "0123456789"]).unwrap();
+    expect(&mut old, "$10\r\n0123456789\r\n");
     proxy.set(Fault::Delay(Duration::from_millis(20)));
-    ask(&mut old, &["PING"]).unwrap();
-    hear(&mut old, "+PONG\r\n");
+    send(&mut old, &["PING"]).unwrap();
+    expect(&mut old, "+PONG\r\n");
     proxy.reset();
     assert_eq!(old.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
@@ -121,11 +121,11 @@ fn an_answer_of_sql_server_is_lost_after_its_done_token() {
     proxy.set(Fault::LoseAnswer { after: 0, to: "commit".to_owned() });
     let mut stream = connect(&proxy, &url);
     stream.write_all(&batch("begin transaction")).unwrap();
-    let mut heard = vec![0; done.len()];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(heard, done);
+    let mut received = vec![0; done.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(received, done);
     stream.write_all(&batch("commit")).unwrap();
-    assert_eq!(stream.read(&mut heard).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(stream.read(&mut received).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!((answers.iter().take(2).count(), proxy.lost()), (2, 1));
 }
 
@@ -134,14 +134,14 @@ fn connections_that_are_forgotten_stay_open_and_silent_and_new_ones_work() {
     let redis = Redis::start().unwrap();
     let proxy = Proxy::before(&redis.url()).unwrap();
     let mut old = connect(&proxy, &redis.url());
-    ask(&mut old, &["PING"]).unwrap();
-    hear(&mut old, "+PONG\r\n");
+    send(&mut old, &["PING"]).unwrap();
+    expect(&mut old, "+PONG\r\n");
     proxy.forget();
     let mut new = connect(&proxy, &redis.url());
-    ask(&mut old, &["INCR", "number"]).unwrap();
-    ask(&mut new, &["PING"]).unwrap();
-    hear(&mut new, "+PONG\r\n");
+    send(&mut old, &["INCR", "number"]).unwrap();
+    send(&mut new, &["PING"]).unwrap();
+    expect(&mut new, "+PONG\r\n");
     old.set_read_timeout(Some(SILENCE)).unwrap();
     assert_eq!(old.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert_eq!(redis.ask("GET number").unwrap(), Vec::<String>::new());
+    assert_eq!(redis.execute("GET number").unwrap(), Vec::<String>::new());
 }

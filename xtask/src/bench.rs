@@ -224,6 +224,6 @@ fn readable(value: f64) -> String {
 fn spread(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
     [at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1))]
 }

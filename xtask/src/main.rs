@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod circles;
 mod tests;
 mod tidy;
 
@@ -27,7 +28,7 @@ struct Cli {
 enum Task {
     /// Run all tests and all examples
     Test,
-    /// Measure Punctual, alternately with peers where their drivers are at hand
+    /// Measure Punctual, alternately with peers where their drivers are installed
     Bench(bench::Args),
     /// Run a command with a throw-away PostgreSQL and Redis, named by PUNCTUAL_TEST_POSTGRES_URL and
     /// PUNCTUAL_TEST_REDIS_URL

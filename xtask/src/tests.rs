@@ -70,8 +70,8 @@ fn build() -> Result<Vec<Binary>> {
     let start = Instant::now();
     let mut cargo = Command::new(env!("CARGO"));
     let mut building = cargo.args(args).current_dir(root()).stdout(Stdio::piped()).spawn()?;
-    let said = building.stdout.take().context("cargo says nothing")?;
-    let lines = std::io::BufReader::new(said).lines();
+    let stdout = building.stdout.take().context("cargo has no standard output")?;
+    let lines = std::io::BufReader::new(stdout).lines();
     let binaries: Vec<Binary> = lines.map_while(Result::ok).filter_map(|line| binary(&line)).collect();
     let status = building.wait()?;
     ensure!(status.success(), "cargo test --no-run failed with {status}");
@@ -81,15 +81,15 @@ fn build() -> Result<Vec<Binary>> {
 
 /// Parses a line of cargo's output about a test binary or an example.
 fn binary(line: &str) -> Option<Binary> {
-    let said: Value = serde_json::from_str(line).ok()?;
-    let is_test = said["profile"]["test"] == true;
-    let is_example = said["target"]["kind"][0] == "example";
-    let folder = Path::new(said["manifest_path"].as_str()?).parent()?.to_path_buf();
-    (said["reason"] == "compiler-artifact" && (is_test || is_example)).then_some(())?;
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_test = message["profile"]["test"] == true;
+    let is_example = message["target"]["kind"][0] == "example";
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+    (message["reason"] == "compiler-artifact" && (is_test || is_example)).then_some(())?;
     Some(Binary {
         package: folder.file_name()?.to_string_lossy().into_owned(),
-        name: said["target"]["name"].as_str()?.to_owned(),
-        program: said["executable"].as_str()?.into(),
+        name: message["target"]["name"].as_str()?.to_owned(),
+        program: message["executable"].as_str()?.into(),
         folder,
         is_test,
     })
@@ -106,15 +106,15 @@ fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     }
     prepare(&mut command);
     let Output { status, stdout, stderr } = command.output().context("cannot start it")?;
-    let said = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
+    let output = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
     let seconds = start.elapsed().as_secs_f64();
     if status.success() {
-        let result = said.lines().rfind(|line| line.starts_with("test result: ")).unwrap_or_default();
+        let result = output.lines().rfind(|line| line.starts_with("test result: ")).unwrap_or_default();
         let passed = result.trim_start_matches("test result: ok. ").split(';').next().unwrap_or_default();
         let passed = if binary.is_test { passed } else { "ran" };
         eprintln!("  {:<10} {:<28} {passed:>11} {seconds:>6.1} s", binary.package, binary.name);
         return Ok(());
     }
-    eprintln!("{} {}\n{said}", binary.package, binary.name);
+    eprintln!("{} {}\n{output}", binary.package, binary.name);
     anyhow::bail!("{status} after {seconds:.0} s")
 }

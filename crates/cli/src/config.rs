@@ -116,14 +116,14 @@ impl Config {
     /// Connects to the store; waits while its server is read-only and its schema is missing or outdated.
     pub(crate) async fn connect_to_serve(&self, cli: &Cli) -> Result<Punctual> {
         const RETRY_EVERY: Duration = Duration::from_secs(1);
-        let mut is_said = false;
+        let mut is_logged = false;
         loop {
             match Punctual::connect(&self.store_url(cli)).await {
                 // The schema must be migrated first.
                 Err(punctual::Error::Store(error @ StoreError::ReadOnlyServer { .. })) => {
-                    if !is_said {
+                    if !is_logged {
                         tracing::error!(%error, "waiting until the store can be written");
-                        is_said = true;
+                        is_logged = true;
                     }
                     tokio::time::sleep(RETRY_EVERY).await;
                 }
@@ -158,7 +158,8 @@ impl Config {
             None if punctual.store().info().engine == "sqlite" => "punctual.toml",
             // Two programs with the same name would remove each other's schedules.
             None => {
-                let problem = "is missing; a store that several programs share has to know whose [schedules] these are";
+                let problem =
+                    "is missing; required in a store that several programs share: it is the owner of these [schedules]";
                 return Err(Invalid::new("application", problem).into());
             }
         };
@@ -175,7 +176,7 @@ impl Config {
             eprintln!("warning: removed the schedule {name}, which {owner} no longer defines");
         }
         for name in synced.left_alone {
-            eprintln!("warning: left the schedule {name} alone, which was not made by {owner}");
+            eprintln!("warning: schedule {name} not changed: its owner is not {owner}");
         }
         Ok(())
     }
@@ -184,11 +185,11 @@ impl Config {
     async fn sync_queues(&self, punctual: &Punctual) -> Result<()> {
         let admin = punctual.admin("punctual.toml");
         for (name, queue) in &self.queues {
-            let place = || format!("[queues.{name}] of the configuration");
-            let defaults = queue.defaults().words().defaults().with_context(place)?;
-            admin.set_queue_defaults(name, defaults).await.with_context(place)?;
+            let section = || format!("[queues.{name}] of the configuration");
+            let defaults = queue.defaults().input().defaults().with_context(section)?;
+            admin.set_queue_defaults(name, defaults).await.with_context(section)?;
             if let Some(limits) = &queue.limits {
-                admin.set_queue_limits(name, limits.clone()).await.with_context(place)?;
+                admin.set_queue_limits(name, limits.clone()).await.with_context(section)?;
             }
         }
         Ok(())

@@ -58,13 +58,13 @@ impl std::error::Error for Refusal {}
 
 /// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
-    let (code, said) = (code_of(error), format!("{error:#}"));
-    let said = redact::text(&said, &[]);
+    let (code, message) = (code_of(error), format!("{error:#}"));
+    let message = redact::text(&message, &[]);
     if json {
-        eprintln!("{}", serde_json::json!({"error": said, "exit_code": code}));
+        eprintln!("{}", serde_json::json!({"error": message, "exit_code": code}));
     } else {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        anstream::eprintln!("{red}error:{red:#} {said}");
+        anstream::eprintln!("{red}error:{red:#} {message}");
     }
     ExitCode::from(code)
 }

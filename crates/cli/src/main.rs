@@ -54,8 +54,8 @@ fn main() -> ExitCode {
 fn end_with_the_reader() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        let says = info.payload().downcast_ref::<String>().map_or("", String::as_str);
-        if says.starts_with("failed printing to stdout") && says.contains("Broken pipe") {
+        let message = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
             process::exit(0);
         }
         usual(info);

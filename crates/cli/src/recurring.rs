@@ -73,7 +73,7 @@ pub(crate) struct ScheduleArgs {
 impl ScheduleArgs {
     /// The schedule with this name.
     pub(crate) fn recurring(self, name: &str) -> Result<Recurring> {
-        let words = ScheduleInput {
+        let input = ScheduleInput {
             cron: self.cron,
             job: self.job,
             payload: self.payload.map(|payload| payload.0),
@@ -93,7 +93,7 @@ impl ScheduleArgs {
             tags: self.tags,
             keep_for: self.keep_for,
         };
-        Ok(words.recurring(name)?)
+        Ok(input.recurring(name)?)
     }
 }
 

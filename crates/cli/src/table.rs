@@ -87,10 +87,10 @@ impl Table {
 /// A row with each cell padded to the width of its column.
 fn line(row: &[Cell], widths: &[usize]) -> Line {
     let mut line = Line::default();
-    for (place, cell) in row.iter().enumerate() {
-        let pad = " ".repeat(widths[place] - cell.text.width());
+    for (index, cell) in row.iter().enumerate() {
+        let pad = " ".repeat(widths[index] - cell.text.width());
         let (before, after) = if cell.right { (pad, String::new()) } else { (String::new(), pad) };
-        let after = if place + 1 == row.len() { String::new() } else { format!("{after}  ") };
+        let after = if index + 1 == row.len() { String::new() } else { format!("{after}  ") };
         line = line.with(before, Style::new()).with(cell.text.clone(), cell.style).with(after, Style::new());
     }
     line

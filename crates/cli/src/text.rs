@@ -47,8 +47,8 @@ pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Ve
     for (name, value) in rows {
         // A control character in a value must not move the cursor.
         let value = value.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
-        for (place, part) in value.split('\n').enumerate() {
-            let name = if place == 0 { name } else { "" };
+        for (index, part) in value.split('\n').enumerate() {
+            let name = if index == 0 { name } else { "" };
             lines.push(Line::new(format!("{name:>11}"), crate::format::DIM).with(format!("  {part}"), Style::new()));
         }
     }

@@ -54,7 +54,7 @@ mod otlp {
                 return Self(None);
             }
             // An exporter that cannot start must not stop the command.
-            Self(exporter().inspect_err(|error| eprintln!("there will be no traces: {error:#}")).ok().map(provider))
+            Self(exporter().inspect_err(|error| eprintln!("traces are disabled: {error:#}")).ok().map(provider))
         }
 
         /// A layer that records the spans of Punctual, but not those of other crates, such as the exporter's own.
@@ -79,26 +79,26 @@ mod otlp {
         }
     }
 
-    fn said(name: &str) -> Option<String> {
+    fn variable(name: &str) -> Option<String> {
         env::var(name).ok().filter(|value| !value.is_empty())
     }
 
     fn is_wanted() -> bool {
-        let is_off = said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-            || said("OTEL_TRACES_EXPORTER").is_some_and(|exporter| exporter == "none");
+        let is_off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+            || variable("OTEL_TRACES_EXPORTER").is_some_and(|exporter| exporter == "none");
         !is_off
-            && (said("OTEL_EXPORTER_OTLP_ENDPOINT").or_else(|| said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))).is_some()
+            && (variable("OTEL_EXPORTER_OTLP_ENDPOINT").or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")))
+                .is_some()
     }
 
     fn exporter() -> Result<SpanExporter> {
-        if let Some(other) = said("OTEL_TRACES_EXPORTER").filter(|exporter| exporter != "otlp") {
+        if let Some(other) = variable("OTEL_TRACES_EXPORTER").filter(|exporter| exporter != "otlp") {
             bail!("OTEL_TRACES_EXPORTER: unknown exporter `{other}`: expected otlp or none");
         }
-        let protocol = said("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| said("OTEL_EXPORTER_OTLP_PROTOCOL"));
+        let protocol =
+            variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if let Some(other) = protocol.filter(|protocol| protocol != "http/protobuf") {
-            bail!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL: `{other}` is not spoken here, only http/protobuf, usually at port 4318"
-            );
+            bail!("OTEL_EXPORTER_OTLP_PROTOCOL: unsupported protocol `{other}`: expected http/protobuf (port 4318)");
         }
         // The HTTP client needs a provider, even without TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -107,8 +107,8 @@ mod otlp {
 
     fn provider(exporter: SpanExporter) -> SdkTracerProvider {
         let resource = Resource::builder();
-        let is_named = said("OTEL_SERVICE_NAME").is_some()
-            || said("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|attributes| attributes.contains("service.name="));
+        let is_named = variable("OTEL_SERVICE_NAME").is_some()
+            || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|attributes| attributes.contains("service.name="));
         let resource = if is_named { resource } else { resource.with_service_name("punctual") };
         SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build()
     }

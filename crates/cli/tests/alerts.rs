@@ -27,7 +27,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *words):
+    def log_message(self, *arguments):
         pass
 
 server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
@@ -48,27 +48,27 @@ impl Receiver {
         let page =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md")).unwrap();
         let snippet = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
-        let said = std::fs::File::create(shell.path("received")).unwrap();
+        let file = std::fs::File::create(shell.path("received")).unwrap();
         let mut command = Command::new(python);
         command.arg("-c").arg(format!("{snippet}{RECEIVER}")).args(certificate).current_dir(shell.0.path());
-        Self(command.env("SECRET", SECRET).stdin(Stdio::null()).stdout(said).spawn().unwrap())
+        Self(command.env("SECRET", SECRET).stdin(Stdio::null()).stdout(file).spawn().unwrap())
     }
 
     /// The output of the receiver so far, one JSON document per line.
-    fn said(shell: &Shell) -> Vec<Value> {
-        let said = std::fs::read_to_string(shell.path("received")).unwrap();
-        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    fn received(shell: &Shell) -> Vec<Value> {
+        let received = std::fs::read_to_string(shell.path("received")).unwrap();
+        received.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     fn port(shell: &Shell) -> u64 {
-        until("the receiver", || !Self::said(shell).is_empty());
-        Self::said(shell)[0]["port"].as_u64().unwrap()
+        until("the receiver", || !Self::received(shell).is_empty());
+        Self::received(shell)[0]["port"].as_u64().unwrap()
     }
 
     /// The alerts received, once there are `count`.
     fn alerts(shell: &Shell, count: usize) -> Vec<Value> {
-        until("alerts", || Self::said(shell).len() > count);
-        let alerts = Self::said(shell).split_off(1);
+        until("alerts", || Self::received(shell).len() > count);
+        let alerts = Self::received(shell).split_off(1);
         for alert in &alerts {
             assert!(alert["right"] == true && alert["wrong"] == false, "{alert}");
         }
@@ -84,8 +84,8 @@ impl Drop for Receiver {
 }
 
 /// Waits until alerts are watched: jobs that died before cause no alert.
-fn until_somebody_looks(shell: &Shell) {
-    until("the first look", || shell.run(&["schedules", "show", "punctual.alerts"]).status.success());
+fn until_the_first_check(shell: &Shell) {
+    until("the first check", || shell.run(&["schedules", "show", "punctual.alerts"]).status.success());
 }
 
 fn configure(shell: &Shell, url: &str) {
@@ -98,12 +98,12 @@ fn configure(shell: &Shell, url: &str) {
 }
 
 #[test]
-fn several_processes_send_one_alert_that_is_verified_as_the_documentation_says() {
+fn several_processes_send_one_alert_that_is_verified_as_documented() {
     let shell = Shell::new();
     let _receiver = Receiver::start(&shell, &[]);
     configure(&shell, &format!("http://127.0.0.1:{}/", Receiver::port(&shell)));
     let _server = Server::start(&shell, &["serve", "--workers", "2"]);
-    until_somebody_looks(&shell);
+    until_the_first_check(&shell);
     let id =
         shell.ok(&["enqueue", "fail", r#"{"message": "no such mailbox"}"#, "--max-attempts", "1"]).trim().to_owned();
     let first = Receiver::alerts(&shell, 1).remove(0);
@@ -112,20 +112,21 @@ fn several_processes_send_one_alert_that_is_verified_as_the_documentation_says()
     shell.ok(&["enqueue", "nobody", "--queue", "lost"]);
     let alerts = Receiver::alerts(&shell, 2);
     assert_eq!((alerts.len(), &alerts[1]["kind"], &alerts[1]["queue"]), (2, &"no_workers".into(), &"lost".into()));
-    let said = std::fs::read_to_string(shell.path("said")).unwrap();
-    assert!(said.contains("alert: 1 job of fail died"), "{said}");
-    assert!(!said.contains(SECRET), "the secret is not logged");
+    let stderr = std::fs::read_to_string(shell.path("stderr")).unwrap();
+    assert!(stderr.contains("alert: 1 job of fail died"), "{stderr}");
+    assert!(!stderr.contains(SECRET), "the secret is not logged");
 }
 
 #[test]
-fn a_webhook_of_the_environment_speaks_tls_to_those_that_are_trusted() {
+fn a_webhook_of_the_environment_uses_tls_with_trusted_certificates() {
     let shell = Shell::new();
     let openssl = punctual_servers::program_on_path("openssl", "openssl").unwrap();
-    let words = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext";
+    let arguments =
+        "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext";
     let mut make = Command::new(openssl);
     // Not a certificate authority, since their certificates are not accepted for servers.
     let extensions = ["subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"];
-    make.args(words.split(' ')).args(extensions).current_dir(shell.0.path());
+    make.args(arguments.split(' ')).args(extensions).current_dir(shell.0.path());
     assert!(make.output().unwrap().status.success());
     let _receiver = Receiver::start(&shell, &["cert.pem", "key.pem"]);
     let url = format!("https://localhost:{}/", Receiver::port(&shell));
@@ -139,33 +140,33 @@ fn a_webhook_of_the_environment_speaks_tls_to_those_that_are_trusted() {
         Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
     let doubting = start(false);
-    until_somebody_looks(&shell);
+    until_the_first_check(&shell);
     shell.ok(&["enqueue", "fail", "--max-attempts", "1"]);
     let list = || shell.json(&["jobs", "list", "--queue", "punctual.alerts"])["jobs"].clone();
     until("it to be refused", || list()[0]["status"] == "retrying");
     let why = list()[0]["error"]["message"].to_string();
-    assert!(why.contains("cannot speak TLS") && why.contains("ertificate"), "{why}");
-    assert_eq!(Receiver::said(&shell).len(), 1, "nobody has read it");
+    assert!(why.contains("TLS handshake failed") && why.contains("ertificate"), "{why}");
+    assert_eq!(Receiver::received(&shell).len(), 1, "no process has read it");
     drop(doubting);
     let _trusting = start(true);
     assert_eq!(Receiver::alerts(&shell, 1)[0]["kind"], "dead_jobs");
 }
 
 #[test]
-fn what_cannot_work_is_refused_at_the_start_by_its_field() {
+fn invalid_settings_are_refused_at_the_start_by_their_field() {
     let shell = Shell::new();
     let refused = |config: &str, expected: &str| {
         std::fs::write(shell.path("punctual.toml"), config).unwrap();
-        let (code, said) = shell.fails(&["work", "--until-empty"]);
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains(expected), "{expected}: {said}");
-        assert!(!said.contains("s3cret"), "{said}");
+        let (code, stderr) = shell.fails(&["work", "--until-empty"]);
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
+        assert!(!stderr.contains("s3cret"), "{stderr}");
     };
     std::fs::write(shell.path("secret"), "0123456789abcdef").unwrap();
     let webhook = |url: &str, rest: &str| format!("[alerts.webhooks.ops]\nurl = \"{url}\"\n{rest}\n");
     let file = "secret_file = \"secret\"";
-    refused(&webhook("ftp://x/s3cret", file), "alerts.webhooks.ops.url: begins neither with https://");
-    refused(&webhook("http://a:s3cret@x/", file), "alerts.webhooks.ops.url: holds a user or a password");
+    refused(&webhook("ftp://x/s3cret", file), "alerts.webhooks.ops.url: invalid URL; expected https://");
+    refused(&webhook("http://a:s3cret@x/", file), "alerts.webhooks.ops.url: must not contain a user or a password");
     refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: is missing");
     refused(&webhook("http://x/", "secret_env = \"NOT_THERE\""), "alerts.webhooks.ops.secret_env: variable");
     refused(&webhook("http://x/", "secret_file = \"missing\""), "alerts.webhooks.ops.secret_file: cannot read");
@@ -179,6 +180,6 @@ fn what_cannot_work_is_refused_at_the_start_by_its_field() {
     refused("[alerts]\ndashboard = \"x\"\n", "alerts.dashboard: invalid URL");
     refused("[alerts]\nwebhook = 1\n", "unknown field `webhook`");
     std::fs::write(shell.path("punctual.toml"), "").unwrap();
-    let (code, said) = shell.fails(&["work", "--until-empty", "--alert-url", "http://x/"]);
-    assert!(code == 2 && said.contains("--alert-url: a signing secret is required"), "{said}");
+    let (code, stderr) = shell.fails(&["work", "--until-empty", "--alert-url", "http://x/"]);
+    assert!(code == 2 && stderr.contains("--alert-url: a signing secret is required"), "{stderr}");
 }

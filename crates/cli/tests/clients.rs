@@ -27,8 +27,8 @@ fn node() -> PathBuf {
 
 fn passes(mut command: Command) {
     let output = command.output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said));
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&text));
 }
 
 #[test]

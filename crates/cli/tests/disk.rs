@@ -12,14 +12,14 @@ use shell::{Server, Shell, get, until};
 
 /// Starts the program with its folder on the faulty disk.
 fn start(shell: &Shell, disk: &FaultyDisk, args: &[&str]) -> Server {
-    let said = File::create(shell.path("said")).unwrap();
+    let stderr = File::create(shell.path("stderr")).unwrap();
     let mut command = shell.command(args);
     command.envs(disk.variables(shell.0.path()).unwrap()).env("PUNCTUAL_LOG", "warn");
-    Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap())
+    Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap())
 }
 
-fn said(shell: &Shell) -> String {
-    std::fs::read_to_string(shell.path("said")).unwrap()
+fn stderr(shell: &Shell) -> String {
+    std::fs::read_to_string(shell.path("stderr")).unwrap()
 }
 
 fn is_ready(url: &str) -> bool {
@@ -36,7 +36,7 @@ fn status(shell: &Shell, id: &str) -> Value {
 }
 
 #[test]
-fn a_server_whose_disk_does_not_confirm_a_write_says_why_and_ends_with_an_error() {
+fn a_server_whose_disk_does_not_confirm_a_write_reports_why_and_ends_with_an_error() {
     let (shell, disk) = (Shell::new(), FaultyDisk::new().unwrap());
     for args in [["up"].as_slice(), &["serve", "--workers", "1"]] {
         let mut server = start(&shell, &disk, args);
@@ -46,11 +46,11 @@ fn a_server_whose_disk_does_not_confirm_a_write_says_why_and_ends_with_an_error(
         until_not_ready(&url, "did not confirm a write");
         let ended = server.0.wait().unwrap();
         disk.mend(DiskFault::Sync).unwrap();
-        assert_eq!(ended.code(), Some(4), "{}", said(&shell));
-        let said = said(&shell);
-        let last = said.lines().last().unwrap();
-        assert!(last.contains("punctual.db-wal: Input/output error") && last.contains("Check the disk"), "{said}");
-        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!(ended.code(), Some(4), "{}", stderr(&shell));
+        let stderr = stderr(&shell);
+        let last = stderr.lines().last().unwrap();
+        assert!(last.contains("punctual.db-wal: Input/output error") && last.contains("Check the disk"), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
     // Restarted on a working disk, the program continues with what was acknowledged.
     shell.ok(&["enqueue", "noop"]);
@@ -67,8 +67,8 @@ fn a_worker_whose_disk_does_not_confirm_a_write_stops_its_handlers_and_ends_with
     // The job's end must be on the disk before it is acknowledged. Another process, on a working disk, enqueues the
     // job.
     shell.ok(&["enqueue", "noop"]);
-    assert_eq!(worker.0.wait().unwrap().code(), Some(4), "{}", said(&shell));
-    assert!(said(&shell).contains("did not confirm a write"), "{}", said(&shell));
+    assert_eq!(worker.0.wait().unwrap().code(), Some(4), "{}", stderr(&shell));
+    assert!(stderr(&shell).contains("did not confirm a write"), "{}", stderr(&shell));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn typed(page: &str) -> String {
 }
 
 #[test]
-fn what_the_documentation_has_users_type_works() {
+fn commands_of_the_documentation_work() {
     punctual_servers::program_on_path("curl", "curl").unwrap();
     let shell = Shell::new();
     let server = Server::start(&shell, &["up"]);
@@ -29,14 +29,14 @@ fn what_the_documentation_has_users_type_works() {
     let mut bash = Command::new("bash");
     let bash = bash.args(["-euo", "pipefail", "-c", &script]).current_dir(shell.0.path()).env("PATH", path);
     let output = bash.env_remove("PUNCTUAL_STORE").stdin(Stdio::null()).output().unwrap();
-    let (said, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{errors}\n{said}");
-    assert_eq!(said.matches("urn:punctual:problem").count(), 1, "the one that is shown: {said}");
-    assert!(said.contains(r#""code":"invalid","detail":"priority: must be between 0 and 10, not 11""#), "{said}");
-    assert!(said.contains(r#"{"held":[true]}{"settled":[true]}{"jobs":0}"#), "{said}");
-    let start = said.find(r#"{"jobs":[{"id":"#).unwrap();
-    let (first, rest) = said[start..].split_at(said[start..].find("]}").unwrap() + 2);
-    assert!(rest.starts_with(first), "twice the same jobs: {said}");
+    let (stdout, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{stdout}");
+    assert_eq!(stdout.matches("urn:punctual:problem").count(), 1, "the one that is shown: {stdout}");
+    assert!(stdout.contains(r#""code":"invalid","detail":"priority: must be between 0 and 10, not 11""#), "{stdout}");
+    assert!(stdout.contains(r#"{"held":[true]}{"settled":[true]}{"jobs":0}"#), "{stdout}");
+    let start = stdout.find(r#"{"jobs":[{"id":"#).unwrap();
+    let (first, rest) = stdout[start..].split_at(stdout[start..].find("]}").unwrap() + 2);
+    assert!(rest.starts_with(first), "twice the same jobs: {stdout}");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn tokens_are_made_listed_and_revoked() {
     assert_eq!(shell.fails(&["token", "revoke", &id]).0, 5);
     shell.ok(&["token", "revoke", "--allow-last-admin", &id]);
     shell.ok(&["token", "open"]);
-    assert!(access().contains("open: no token was made yet"), "{}", access());
+    assert!(access().contains("open: no token was created yet"), "{}", access());
     for wrong in [
         &["token", "create", "x", "--role", "root"][..],
         &["token", "create", "x"],
@@ -79,18 +79,18 @@ fn tokens_are_made_listed_and_revoked() {
 fn a_server_is_not_open_to_other_machines() {
     let shell = Shell::new();
     let serve = ["serve", "--workers", "0", "--listen", "0.0.0.0:0"];
-    let (code, said) = shell.fails(&serve);
+    let (code, stderr) = shell.fails(&serve);
     assert_eq!(code, 5);
-    assert!(said.contains("punctual token create"), "{said}");
+    assert!(stderr.contains("punctual token create"), "{stderr}");
     shell.ok(&["token", "create", "admin", "--role", "admin"]);
-    let (code, said) = shell.fails(&serve);
+    let (code, stderr) = shell.fails(&serve);
     assert_eq!(code, 5);
-    assert!(said.contains("--tls-cert"), "{said}");
+    assert!(stderr.contains("--tls-cert"), "{stderr}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let (code, said) = shell.fails(&["serve", "--workers", "0", "--listen", &address]);
+    let (code, stderr) = shell.fails(&["serve", "--workers", "0", "--listen", &address]);
     assert_eq!(code, 1);
-    assert!(said.contains("--listen"), "{said}");
+    assert!(stderr.contains("--listen"), "{stderr}");
     assert_eq!(shell.fails(&["serve", "--listen", "everywhere"]).0, 2);
     assert_eq!(shell.fails(&["up", "--tls-cert", "a.pem"]).0, 2);
 }
@@ -102,10 +102,10 @@ impl Remote {
     fn start(shell: &Shell, url: &str) -> Self {
         let python = punctual_servers::program_on_path("python3", "python3").unwrap();
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/remote-worker/worker.py");
-        let said = std::fs::File::options().create(true).append(true).open(shell.path("worker")).unwrap();
+        let log = std::fs::File::options().create(true).append(true).open(shell.path("worker")).unwrap();
         let mut command = Command::new(python);
         command.arg(example).env("PUNCTUAL_URL", url).env("LEASE", "2").stdin(Stdio::null());
-        Self(command.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap())
+        Self(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
     }
 }
 
@@ -117,7 +117,7 @@ impl Drop for Remote {
 }
 
 #[test]
-fn a_remote_worker_is_killed_and_another_goes_on_and_so_it_does_when_the_server_is() {
+fn a_remote_worker_or_the_server_is_killed_and_another_worker_continues() {
     let shell = Shell::new();
     let mut server = Server::start(&shell, &["serve", "--workers", "0"]);
     let url = server.url(&shell);

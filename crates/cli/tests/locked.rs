@@ -11,10 +11,10 @@ use serde_json::Value;
 use shell::{Server, Shell, until};
 
 fn worker(shell: &Shell) -> Server {
-    let said = File::options().create(true).append(true).open(shell.path("said")).unwrap();
+    let output = File::options().create(true).append(true).open(shell.path("stderr")).unwrap();
     let mut command = shell.command(&["work", "--lease", "3s", "--concurrency", "4"]);
     command.env("PUNCTUAL_LOG", "warn");
-    Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap())
+    Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().unwrap())
 }
 
 fn enqueue(shell: &Shell, jobs: usize, ms: u64) -> Vec<String> {
@@ -44,10 +44,10 @@ fn a_store_that_another_program_keeps_locked_costs_no_job_its_lease() {
     until("all leases run out", || outside.query_row(held, [], |row| row.get::<_, u64>(0)).unwrap() == 0);
     outside.execute_batch("rollback").unwrap();
     until("all are done", || all_are(&shell, &ids, "succeeded"));
-    let said = std::fs::read_to_string(shell.path("said")).unwrap();
+    let output = std::fs::read_to_string(shell.path("stderr")).unwrap();
     for id in &ids {
         let job = show(&shell, id);
-        assert_eq!(job["attempts"].as_array().unwrap().len(), 1, "{job:#}\n{said}");
+        assert_eq!(job["attempts"].as_array().unwrap().len(), 1, "{job:#}\n{output}");
         assert_eq!(job["job"]["crash_count"], 0, "{job:#}");
     }
     // A worker that was killed is still detected.

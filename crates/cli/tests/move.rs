@@ -43,15 +43,15 @@ fn fill(shell: &Shell) {
 }
 
 /// Everything that a store returns, without the ids of events, which differ between stores.
-fn told(shell: &Shell, store: &str) -> Vec<Value> {
-    let ask = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
-    let jobs = ask(&["jobs", "list"]);
+fn contents(shell: &Shell, store: &str) -> Vec<Value> {
+    let query = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
+    let jobs = query(&["jobs", "list"]);
     let mut actual: Vec<Value> = jobs["jobs"]
         .as_array()
         .unwrap()
         .iter()
         .map(|job| {
-            let mut history = ask(&["jobs", "show", job["id"].as_str().unwrap()]);
+            let mut history = query(&["jobs", "show", job["id"].as_str().unwrap()]);
             let events = history["events"].as_array_mut().unwrap();
             assert!(!events.is_empty());
             events.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("id")));
@@ -71,22 +71,22 @@ fn told(shell: &Shell, store: &str) -> Vec<Value> {
         &["jobs", "list", "--tag", "b"],
         &["jobs", "list", "--user", "ada"],
     ] {
-        actual.push(ask(args));
+        actual.push(query(args));
     }
     actual
 }
 
 #[test]
-fn everything_comes_along_and_goes_on_where_it_was() {
+fn everything_is_moved_and_continues() {
     let (shell, postgres) = (Shell::new(), postgres());
     fill(&shell);
-    let said = shell.ok(&["move", "--from", "sqlite:punctual.db", "--to", &postgres]);
-    assert!(said.starts_with("moved 7 jobs, 1 dependency, 1 workflow, 1 schedule, 2 queues, 1 token\n"), "{said}");
+    let output = shell.ok(&["move", "--from", "sqlite:punctual.db", "--to", &postgres]);
+    assert!(output.starts_with("moved 7 jobs, 1 dependency, 1 workflow, 1 schedule, 2 queues, 1 token\n"), "{output}");
     let moved = shell.json(&["move", "--from", &postgres, "--to", "sqlite:back.db"]);
     assert_eq!((&moved["moved"]["jobs"], &moved["differences"]), (&json!(7), &json!([])));
-    let before = told(&shell, "sqlite:punctual.db");
+    let before = contents(&shell, "sqlite:punctual.db");
     for store in [&postgres, "sqlite:back.db"] {
-        for (there, here) in told(&shell, store).iter().zip(&before) {
+        for (there, here) in contents(&shell, store).iter().zip(&before) {
             assert_eq!(there, here, "{store}");
         }
         let diagnostics: Value =
@@ -106,31 +106,31 @@ fn everything_comes_along_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_would_not_end_well_is_refused() {
+fn unsafe_moves_are_refused() {
     let shell = Shell::new();
     shell.ok(&["enqueue", "noop", "--in", "1h"]);
     let refused = |args: &[&str]| shell.fails(&[&["move"], args].concat());
-    let (code, said) = refused(&["--from", "sqlite:none.db", "--to", "sqlite:b.db"]);
-    assert!(code == 3 && said.contains("file none.db not found"), "{said}");
+    let (code, output) = refused(&["--from", "sqlite:none.db", "--to", "sqlite:b.db"]);
+    assert!(code == 3 && output.contains("file none.db not found"), "{output}");
     assert!(!shell.path("none.db").exists());
-    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:punctual.db"]);
-    assert!(code == 5 && said.contains("both --from and --to"), "{said}");
+    let (code, output) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:punctual.db"]);
+    assert!(code == 5 && output.contains("both --from and --to"), "{output}");
     shell.ok(&["enqueue", "noop", "--store", "sqlite:full.db"]);
-    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:full.db"]);
-    assert!(code == 5 && said.contains("has 1 jobs already"), "{said}");
-    let (code, said) = refused(&["--from", "mysql://x", "--to", "sqlite:b.db"]);
-    assert!(code == 4, "{said}");
+    let (code, output) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:full.db"]);
+    assert!(code == 5 && output.contains("has 1 jobs already"), "{output}");
+    let (code, output) = refused(&["--from", "mysql://x", "--to", "sqlite:b.db"]);
+    assert!(code == 4, "{output}");
     let _server = Server::start(&shell, &["work"]);
     until("a live worker", || !shell.json(&["workers"])["workers"].as_array().unwrap().is_empty());
-    let (code, said) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:b.db"]);
-    assert!(code == 5 && said.contains("has live workers, such as wrk_"), "{said}");
-    let (code, said) = refused(&["--from", "sqlite:full.db", "--to", "sqlite:punctual.db"]);
-    assert!(code == 5 && said.contains("stop them until everything is there"), "{said}");
+    let (code, output) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:b.db"]);
+    assert!(code == 5 && output.contains("has live workers, such as wrk_"), "{output}");
+    let (code, output) = refused(&["--from", "sqlite:full.db", "--to", "sqlite:punctual.db"]);
+    assert!(code == 5 && output.contains("stop them until the move is complete"), "{output}");
     shell.ok(&["move", "--from", "sqlite:punctual.db", "--to", "sqlite:b.db", "--force"]);
 }
 
 #[test]
-fn a_move_that_was_killed_goes_on() {
+fn a_move_that_was_killed_is_resumed() {
     let (shell, postgres) = (Shell::new(), postgres());
     const JOBS: u64 = 6_000;
     let lines: String = (0..JOBS).map(|number| format!("{{\"name\": \"noop\", \"payload\": {number}}}\n")).collect();
@@ -145,8 +145,8 @@ fn a_move_that_was_killed_goes_on() {
     until("some have come", || jobs() > 0);
     drop(moving);
     assert!(jobs() < JOBS, "it was over before it was killed");
-    let (code, said) = shell.fails(&args);
-    assert!(code == 5 && said.contains("use --resume"), "{said}");
+    let (code, output) = shell.fails(&args);
+    assert!(code == 5 && output.contains("use --resume"), "{output}");
     let moved = shell.json(&[&args[..], &["--resume"]].concat());
     assert_eq!(moved["differences"], json!([]));
     assert_eq!(jobs(), JOBS);

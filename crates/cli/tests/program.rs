@@ -76,8 +76,8 @@ fn failing_jobs_retry_die_and_are_retried_by_hand() {
         shell.json(&["jobs", "show", dead.trim()])["events"].as_array().unwrap().last().unwrap()["actor"].clone();
     assert!(actor.as_str().unwrap().starts_with("cli"));
     // Refused: a succeeded job cannot be retried; enqueue a copy instead.
-    let (code, said) = shell.fails(&["jobs", "retry", recovers.trim()]);
-    assert!(code == 5 && said.contains("is succeeded and cannot become queued"), "{code} {said}");
+    let (code, stderr) = shell.fails(&["jobs", "retry", recovers.trim()]);
+    assert!(code == 5 && stderr.contains("is succeeded and cannot become queued"), "{code} {stderr}");
     let again = shell.ok(&["jobs", "run", recovers.trim()]);
     assert!(again.contains("enqueued again as job_"), "{again}");
 }
@@ -95,8 +95,8 @@ fn a_file_of_jobs_is_enqueued_whole_or_not_at_all() {
         ("{\"name\": \"noop\", \"priority\": -1}\n", "priority"),
     ] {
         std::fs::write(shell.path("bad.jsonl"), bad).unwrap();
-        let (code, said) = shell.fails(&["enqueue", "--file", "bad.jsonl"]);
-        assert!(code == 2 && said.contains(problem) && said.contains("nothing was enqueued"), "{code} {said}");
+        let (code, stderr) = shell.fails(&["enqueue", "--file", "bad.jsonl"]);
+        assert!(code == 2 && stderr.contains(problem) && stderr.contains("nothing was enqueued"), "{code} {stderr}");
     }
     let mut child =
         shell.command(&["enqueue", "--file", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -107,19 +107,19 @@ fn a_file_of_jobs_is_enqueued_whole_or_not_at_all() {
 }
 
 #[test]
-fn bulk_actions_say_what_they_would_touch_and_want_a_yes() {
+fn bulk_actions_show_what_they_would_change_and_need_confirmation() {
     let shell = Shell::new();
     for queue in ["a", "a", "b"] {
         shell.ok(&["enqueue", "noop", "--queue", queue]);
     }
     let preview = shell.json(&["jobs", "cancel", "--queue", "a", "--dry-run"]);
     assert_eq!(preview["count"], 2);
-    let (code, said) = shell.fails(&["jobs", "cancel", "--queue", "a"]);
-    assert!(code == 2 && said.contains("would change 2 jobs; confirm with --yes"), "{said}");
+    let (code, stderr) = shell.fails(&["jobs", "cancel", "--queue", "a"]);
+    assert!(code == 2 && stderr.contains("would change 2 jobs; confirm with --yes"), "{stderr}");
     assert_eq!(shell.json(&["jobs", "cancel", "--queue", "a", "--yes"])["changed"], 2);
     assert_eq!(shell.json(&["stats"])["jobs"]["cancelled"], 2);
-    let (code, said) = shell.fails(&["jobs", "retry", "--status", "queued", "--yes"]);
-    assert!(code == 2 && said.contains("retry applies only to jobs that are dead, retrying"), "{said}");
+    let (code, stderr) = shell.fails(&["jobs", "retry", "--status", "queued", "--yes"]);
+    assert!(code == 2 && stderr.contains("retry applies only to jobs that are dead, retrying"), "{stderr}");
 }
 
 /// Every kind of invalid input: accepted, or refused with the field and the limit, and nothing is stored.
@@ -144,11 +144,11 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["enqueue", "noop", "{'a': 1}"], 2, "payload: is not JSON"),
         (vec!["enqueue", "--file", "large.jsonl"], 2, "payload: 1048578 bytes, at most 1048576 are allowed"),
         (vec!["enqueue", "--file", "deep.jsonl"], 2, "payload: 101 levels of nesting, at most 100 are allowed"),
-        (vec!["enqueue", "--file", "nul.jsonl"], 2, "name: holds the control character U+0000"),
+        (vec!["enqueue", "--file", "nul.jsonl"], 2, "name: contains the control character U+0000"),
         (vec!["enqueue", "--file", "absent.jsonl"], 2, "cannot read absent.jsonl"),
         (vec!["enqueue", ""], 2, "name: must not be empty"),
         (vec!["enqueue", " padded "], 2, "name: begins or ends with white space"),
-        (vec!["enqueue", "two\nlines"], 2, "name: holds the control character U+000A"),
+        (vec!["enqueue", "two\nlines"], 2, "name: contains the control character U+000A"),
         (vec!["enqueue", &long_name], 2, "name: 129 characters, at most 128 are allowed"),
         (vec!["enqueue", "noop", "--key", &long_key], 2, "unique_key: 513 characters, at most 512 are allowed"),
         (vec!["enqueue", "noop", "--key", ""], 2, "unique_key: must not be empty"),
@@ -191,12 +191,12 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["nonsense"], 2, "unrecognized subcommand"),
     ];
     for (args, code, problem) in cases {
-        let (found, said) = shell.fails(&args);
+        let (found, stderr) = shell.fails(&args);
         assert!(
-            found == code && said.contains(problem),
-            "{args:?}\nexpected {code}: {problem}\nfound    {found}: {said}"
+            found == code && stderr.contains(problem),
+            "{args:?}\nexpected {code}: {problem}\nfound    {found}: {stderr}"
         );
-        assert!(!said.contains("secret"), "{said}");
+        assert!(!stderr.contains("secret"), "{stderr}");
     }
     let stats = shell.json(&["stats"]);
     assert!(stats["jobs"].as_object().unwrap().values().all(|count| count == 0), "{stats}");
@@ -270,19 +270,19 @@ fn a_program_of_the_configuration_runs_as_a_handler() {
     assert!(message.contains("cannot start /no/such/program"), "{message}");
     assert!(shell.path("other.db").exists(), "the configuration names the store");
     std::fs::write(shell.path("punctual.toml"), "[worker]\nconcurency = 3\n").unwrap();
-    let (code, said) = shell.fails(&["stats"]);
-    assert!(code == 2 && said.contains("unknown field `concurency`"), "{said}");
+    let (code, stderr) = shell.fails(&["stats"]);
+    assert!(code == 2 && stderr.contains("unknown field `concurency`"), "{stderr}");
 }
 
 #[test]
-fn a_store_that_cannot_be_used_says_why_and_is_not_harmed() {
+fn a_store_that_cannot_be_used_is_reported_and_not_changed() {
     let shell = Shell::new();
     let check = |file: &str, problem: &str| {
         let before = std::fs::read(shell.path(file)).unwrap_or_default();
         let store = format!("sqlite:{file}");
         for args in [vec!["stats"], vec!["enqueue", "noop"], vec!["work", "--until-empty"]] {
-            let (code, said) = shell.fails(&[&["--store", &store], args.as_slice()].concat());
-            assert!(code == 4 && said.contains(problem), "{file}: {code} {said}");
+            let (code, stderr) = shell.fails(&[&["--store", &store], args.as_slice()].concat());
+            assert!(code == 4 && stderr.contains(problem), "{file}: {code} {stderr}");
         }
         assert_eq!(std::fs::read(shell.path(file)).unwrap_or_default(), before, "{file} was changed");
     };
@@ -337,11 +337,11 @@ fn a_file_without_write_permission_is_refused() {
     }
     let output = command.output().unwrap();
     permit(shell.0.path(), 0o755);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(
-        said.contains("the store is not writable") || said.contains("check that you may read and write it"),
-        "{said}"
+        stderr.contains("the store is not writable") || stderr.contains("check that you may read and write it"),
+        "{stderr}"
     );
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1);
 }
@@ -357,11 +357,11 @@ fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     let script =
         format!("trap '' XFSZ; ulimit -f 1000; exec {} enqueue --file many.jsonl", env!("CARGO_BIN_EXE_punctual"));
     let output = Command::new("bash").args(["-c", &script]).current_dir(shell.0.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(output.stdout.is_empty(), "nothing was acknowledged");
-    assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1, "{said}");
-    assert!(said.contains("disk"), "{said}");
+    assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 1, "{stderr}");
+    assert!(stderr.contains("disk"), "{stderr}");
     let doctor: Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
     assert_eq!(doctor["diagnostics"][0]["check"], "integrity");
     assert_eq!(doctor["diagnostics"][0]["ok"], true, "{doctor}");
@@ -405,17 +405,17 @@ fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
 }
 
 #[test]
-fn doctor_finds_what_is_wrong() {
+fn doctor_finds_problems() {
     let shell = Shell::new();
     assert_eq!(shell.json(&["doctor"])["ok"], true);
     shell.ok(&["enqueue", "nobody-runs-this"]);
     let output = shell.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("no live worker has a handler for `nobody-runs-this` in queue `default`"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("no live worker has a handler for `nobody-runs-this` in queue `default`"), "{stdout}");
     sqlite(&shell.path("punctual.db"), "update punctual_counts set n = 7");
-    let said = String::from_utf8_lossy(&shell.run(&["doctor"]).stdout).into_owned();
-    assert!(said.contains("counters are wrong"), "{said}");
+    let stdout = String::from_utf8_lossy(&shell.run(&["doctor"]).stdout).into_owned();
+    assert!(stdout.contains("counters are wrong"), "{stdout}");
 }
 
 #[test]
@@ -423,9 +423,9 @@ fn help_shows_no_password() {
     let shell = Shell::new();
     for name in ["PUNCTUAL_STORE", "PUNCTUAL_DISPATCH", "PUNCTUAL_LOCKS", "PUNCTUAL_ALERT_URL"] {
         let mut command = shell.command(&["up", "--help"]);
-        let said = command.env(name, "postgres://ada:opensesame@db/app").output().unwrap();
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.contains(name) && !said.contains("opensesame"), "{said}");
+        let output = command.env(name, "postgres://ada:opensesame@db/app").output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(stdout.contains(name) && !stdout.contains("opensesame"), "{stdout}");
     }
 }
 
@@ -458,7 +458,7 @@ fn a_small_benchmark_runs_and_passes_its_own_check() {
     let steady = shell.json(&["bench", "steady", "--seconds", "1"]);
     assert!(steady["per_s"].as_f64().unwrap() > 0.0);
     assert!(shell.json(&["bench", "report", "--jobs", "2000"])["ms"]["overview"].is_number());
-    assert!(!shell.path("punctual.db").exists(), "it works in a place of its own");
+    assert!(!shell.path("punctual.db").exists(), "it uses a store of its own");
 }
 
 /// As in `punctual stats | head -1`.
@@ -470,7 +470,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         // Closed before anything is written.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     }
 }

@@ -32,15 +32,15 @@ fn queues_are_listed_paused_by_pattern_and_resumed() {
     assert_eq!((status(&shell, &eu), status(&shell, &us)), (json!("queued"), json!("succeeded")));
     let shown = shell.ok(&["queues", "show", "mail-us"]);
     assert!(shown.contains("resumed") && shown.contains("cli:"), "{shown}");
-    let (code, said) = shell.fails(&["queues", "pause", "none-*"]);
-    assert!(code == 2 && said.contains("no queue matches `none-*`"), "{said}");
+    let (code, output) = shell.fails(&["queues", "pause", "none-*"]);
+    assert!(code == 2 && output.contains("no queue matches `none-*`"), "{output}");
 }
 
 #[test]
-fn what_the_jobs_of_a_queue_are_by_default_is_said_by_hand_or_in_a_file() {
+fn the_defaults_of_a_queue_are_set_by_a_command_or_in_a_file() {
     let shell = Shell::new();
-    let said = shell.ok(&["queues", "defaults", "mail", "--priority", "8", "--timeout", "9s", "--retry", "fixed:3s"]);
-    assert_eq!(said, "mail: priority 8, timeout 9.0 s, retry fixed:3s\n");
+    let output = shell.ok(&["queues", "defaults", "mail", "--priority", "8", "--timeout", "9s", "--retry", "fixed:3s"]);
+    assert_eq!(output, "mail: priority 8, timeout 9.0 s, retry fixed:3s\n");
     let job = |args: &[&str]| {
         let id = shell.ok(&[&["enqueue", "echo", "1", "--queue", "mail"], args].concat());
         shell.json(&["jobs", "show", id.trim()])["job"].clone()
@@ -49,15 +49,21 @@ fn what_the_jobs_of_a_queue_are_by_default_is_said_by_hand_or_in_a_file() {
     std::fs::write(shell.path("punctual.toml"), "[queues.mail]\nmax_attempts = 9\n").unwrap();
     shell.ok(&["work", "--until-empty"]);
     let silent = job(&[]);
-    assert_eq!((&silent["priority"], &silent["max_attempts"]), (&json!(5), &json!(9)), "the file says it all");
+    assert_eq!(
+        (&silent["priority"], &silent["max_attempts"]),
+        (&json!(5), &json!(9)),
+        "the file replaces all defaults"
+    );
     assert!(shell.ok(&["queues", "show", "mail"]).contains("punctual.toml"));
-    let (code, said) = shell.fails(&["queues", "defaults", "mail", "--priority", "11"]);
-    assert!(code == 2 && said.contains("priority: must be between 0 and 10, not 11"), "{said}");
+    let (code, output) = shell.fails(&["queues", "defaults", "mail", "--priority", "11"]);
+    assert!(code == 2 && output.contains("priority: must be between 0 and 10, not 11"), "{output}");
     std::fs::write(shell.path("punctual.toml"), "[queues.mail]\nmax_attempts = 0\n").unwrap();
-    let (code, said) = shell.fails(&["work", "--until-empty"]);
+    let (code, output) = shell.fails(&["work", "--until-empty"]);
     assert!(
-        code == 2 && said.contains("[queues.mail]") && said.contains("max_attempts: must be between 1 and 1000, not 0"),
-        "{said}"
+        code == 2
+            && output.contains("[queues.mail]")
+            && output.contains("max_attempts: must be between 1 and 1000, not 0"),
+        "{output}"
     );
 }
 
@@ -70,8 +76,8 @@ fn queues_have_an_order_if_they_are_given_one() {
     for (queues, problem) in
         [("a=5,b", "expected a weight for every queue"), ("a=0", "between 1 and 1000"), ("a=x", "a weight is a number")]
     {
-        let (code, said) = shell.fails(&["work", "--until-empty", "--queues", queues]);
-        assert!(code == 2 && said.contains(problem), "{queues}: {said}");
+        let (code, output) = shell.fails(&["work", "--until-empty", "--queues", queues]);
+        assert!(code == 2 && output.contains(problem), "{queues}: {output}");
     }
 }
 
@@ -95,23 +101,23 @@ fn a_unique_key_has_its_options_on_the_command_line_and_in_files() {
         (["--unique-in", "deleted"], "unique.by: must not be empty"),
         (["--unique-for", "1h"], "unique.by: must not be empty"),
     ] {
-        let (code, said) = shell.fails(&[&["enqueue", "index", "1"], &args[..]].concat());
-        assert!(code == 2 && said.contains(problem), "{args:?}: {said}");
+        let (code, output) = shell.fails(&[&["enqueue", "index", "1"], &args[..]].concat());
+        assert!(code == 2 && output.contains(problem), "{args:?}: {output}");
     }
 }
 
 #[test]
-fn limits_are_said_by_hand_or_in_a_file_and_hold() {
+fn limits_are_set_by_a_command_or_in_a_file_and_hold() {
     let shell = Shell::new();
-    let said =
+    let output =
         shell.ok(&["queues", "limit", "post", "--concurrency", "5", "--rate", "100/1m", "--key-concurrency", "2"]);
-    assert_eq!(said, "post: 5 concurrent, 100/1m, 2 per key\n");
-    let said = shell.ok(&["queues", "limit", "post", "--rate", "none", "--fair", "--weight", "acme=3"]);
-    assert_eq!(said, "post: 5 concurrent, 2 per key, fair, acme 3×\n", "what is not given stays");
+    assert_eq!(output, "post: 5 concurrent, 100/1m, 2 per key\n");
+    let output = shell.ok(&["queues", "limit", "post", "--rate", "none", "--fair", "--weight", "acme=3"]);
+    assert_eq!(output, "post: 5 concurrent, 2 per key, fair, acme 3×\n", "what is not given stays");
     assert_eq!(shell.json(&["queues", "show", "post"])["limits"]["weights"]["acme"], json!(3));
-    let said =
+    let output =
         shell.ok(&["queues", "limit", "post", "--no-fair", "--concurrency", "none", "--key-concurrency", "none"]);
-    assert_eq!(said, "post: no limits\n");
+    assert_eq!(output, "post: no limits\n");
     std::fs::write(shell.path("punctual.toml"), "[queues.post.limits]\nrate = \"3/2s\"\nkey_concurrency = 0\n")
         .unwrap();
     let ids: Vec<String> = (0..5).map(|_| shell.ok(&["enqueue", "echo", "1", "--queue", "post"])).collect();
@@ -124,16 +130,16 @@ fn limits_are_said_by_hand_or_in_a_file_and_hold() {
     for (args, problem) in [
         (["--concurrency", "0"], "concurrency: must be between 1 and 1000000, not 0"),
         (["--rate", "fast"], "invalid rate `fast`: expected a number per period, such as 100/1m or 5/s"),
-        (["--weight", "acme=3"], "weights: count only where keys take turns"),
+        (["--weight", "acme=3"], "weights: allowed only together with `fair`"),
         (["--weight", "acme"], "invalid weight `acme`"),
     ] {
-        let (code, said) = shell.fails(&[&["queues", "limit", "post"], &args[..]].concat());
-        assert!(code == 2 && said.contains(problem), "{said}");
+        let (code, output) = shell.fails(&[&["queues", "limit", "post"], &args[..]].concat());
+        assert!(code == 2 && output.contains(problem), "{output}");
     }
 }
 
 #[test]
-fn explain_says_why_a_job_does_not_run() {
+fn explain_reports_why_a_job_does_not_run() {
     let shell = Shell::new();
     let id = shell.ok(&["enqueue", "echo", "1", "--queue", "post", "--concurrency-key", "acme"]);
     let actual = shell.ok(&["jobs", "explain", id.trim()]);
@@ -145,6 +151,6 @@ fn explain_says_why_a_job_does_not_run() {
         actual["reasons"].as_array().unwrap().iter().filter_map(|one| one["cause"].as_str()).collect();
     assert_eq!(causes, ["queue_paused", "no_worker"]);
     assert_eq!(shell.json(&["jobs", "show", id.trim()])["job"]["concurrency_key"], json!("acme"));
-    let (code, said) = shell.fails(&["jobs", "explain", "job_0190000000007000800000000000000a"]);
-    assert!(code == 3 && said.contains("job_0190000000007000800000000000000a"), "{said}");
+    let (code, output) = shell.fails(&["jobs", "explain", "job_0190000000007000800000000000000a"]);
+    assert!(code == 3 && output.contains("job_0190000000007000800000000000000a"), "{output}");
 }

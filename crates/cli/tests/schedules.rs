@@ -44,9 +44,9 @@ fn a_schedule_is_put_shown_paused_triggered_filled_and_deleted() {
     assert_eq!((&schedule["cron"], &schedule["zone"]), (&"0 2 * * *".into(), &"Asia/Tokyo".into()));
     assert_eq!((&schedule["misfire"], &schedule["overlap"]), (&"catch-up-limited:3".into(), &"skip".into()));
     assert_eq!((&schedule["payload_preview"]["token"], &schedule["queue"]), (&"[redacted]".into(), &"reports".into()));
-    for (command, word) in [("pause", "paused"), ("resume", "● on")] {
+    for (command, state) in [("pause", "paused"), ("resume", "● on")] {
         shell.ok(&["schedules", command, "nightly"]);
-        assert!(shell.ok(&["schedules", "list"]).contains(word), "{command}");
+        assert!(shell.ok(&["schedules", "list"]).contains(state), "{command}");
     }
     let id = shell.ok(&["schedules", "trigger", "nightly"]);
     let filled = shell.json(&["schedules", "backfill", "nightly", "--since", "72h"]);
@@ -88,8 +88,8 @@ fn bad_schedules_are_refused_with_the_field_and_a_caret() {
         (&["pause", "x"], 3, "schedule `x` not found"),
     ];
     for (args, code, problem) in cases {
-        let (found, said) = shell.fails(&[&["schedules"], args].concat());
-        assert!(found == code && said.contains(problem), "{args:?}: {found}, {said}");
+        let (found, stderr) = shell.fails(&[&["schedules"], args].concat());
+        assert!(found == code && stderr.contains(problem), "{args:?}: {found}, {stderr}");
     }
     assert_eq!(shell.json(&["schedules", "list"])["schedules"], Value::Array(Vec::new()));
 }
@@ -101,17 +101,17 @@ fn the_files_schedules_are_synchronised_and_others_left_alone() {
     let first = "[schedules.a]\ncron = \"@hourly\"\njob = \"echo\"\npayload = { n = [1, 2] }\n\
                  [schedules.b]\ncron = \"@every 90s\"\njob = \"noop\"\nstart = 2026-12-01T00:00:00Z\ntags = [\"t\"]\n\
                  [schedules.mine]\ncron = \"@hourly\"\njob = \"noop\"\n";
-    let said = synchronise(&shell, first);
-    assert!(said.contains("schedules added: a, b") && said.contains("left the schedule mine alone"), "{said}");
+    let stderr = synchronise(&shell, first);
+    assert!(stderr.contains("schedules added: a, b") && stderr.contains("schedule mine not changed"), "{stderr}");
     let view = shell.json(&["schedules", "show", "a"]);
     assert_eq!(
         (&view["schedule"]["owner"], &view["schedule"]["payload_preview"]["n"][1]),
         (&"punctual.toml".into(), &2.into())
     );
-    let said = synchronise(&shell, "[schedules.a]\ncron = \"@daily\"\njob = \"echo\"\n");
-    assert!(said.contains("schedules changed: a") && said.contains("warning: removed the schedule b"), "{said}");
-    let (code, said) = shell.fails(&["schedules", "put", "a", "@hourly", "echo"]);
-    assert!(code == 5 && said.contains("is defined by punctual.toml; change it there"), "{said}");
+    let stderr = synchronise(&shell, "[schedules.a]\ncron = \"@daily\"\njob = \"echo\"\n");
+    assert!(stderr.contains("schedules changed: a") && stderr.contains("warning: removed the schedule b"), "{stderr}");
+    let (code, stderr) = shell.fails(&["schedules", "put", "a", "@hourly", "echo"]);
+    assert!(code == 5 && stderr.contains("is defined by punctual.toml; change it there"), "{stderr}");
     // A file without schedules changes nothing; one with an empty table removes them.
     synchronise(&shell, "[worker]\nconcurrency = 2\n");
     assert_eq!(shell.json(&["schedules", "list"])["schedules"].as_array().unwrap().len(), 2);
@@ -125,7 +125,7 @@ fn the_files_schedules_are_synchronised_and_others_left_alone() {
         ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\npriority = 77\n", "[schedules.x] of the configuration"),
     ] {
         std::fs::write(shell.path("punctual.toml"), toml).unwrap();
-        let (code, said) = shell.fails(&["work", "--until-empty"]);
-        assert!(code == 2 && said.contains(problem), "{toml}: {code}, {said}");
+        let (code, stderr) = shell.fails(&["work", "--until-empty"]);
+        assert!(code == 2 && stderr.contains(problem), "{toml}: {code}, {stderr}");
     }
 }

@@ -7,7 +7,7 @@ mod shell;
 use shell::Shell;
 
 #[test]
-fn what_is_wrong_with_a_configuration_is_said_without_its_values() {
+fn errors_of_a_configuration_do_not_contain_its_values() {
     let shell = Shell::new();
     for (text, key) in [
         ("store = \"postgres://ada:hunter2@db/app\nconcurrency = 3", "line 1"),
@@ -21,10 +21,10 @@ fn what_is_wrong_with_a_configuration_is_said_without_its_values() {
         ("store = 88123", "line 1, column 9, key store"),
     ] {
         std::fs::write(shell.path("punctual.toml"), text).unwrap();
-        let (code, said) = shell.fails(&["stats"]);
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains("punctual.toml") && said.contains(key), "{text}: {said}");
-        assert!(!said.contains("hunter2") && !said.contains("88123"), "{text}: {said}");
+        let (code, output) = shell.fails(&["stats"]);
+        assert_eq!(code, 2, "{output}");
+        assert!(output.contains("punctual.toml") && output.contains(key), "{text}: {output}");
+        assert!(!output.contains("hunter2") && !output.contains("88123"), "{text}: {output}");
     }
 }
 
@@ -36,10 +36,10 @@ fn secrets_in_errors_and_logs_of_programs_are_hidden_everywhere() {
     std::fs::write(shell.path("punctual.toml"), config).unwrap();
     let id = shell.ok(&["enqueue", "mail", "--max-attempts", "1"]).trim().to_owned();
     let worked = shell.run(&["work", "--until-empty"]);
-    let mut said = String::from_utf8_lossy(&worked.stderr).into_owned();
+    let mut output = String::from_utf8_lossy(&worked.stderr).into_owned();
     for args in [&["jobs", "show", &id][..], &["jobs", "show", &id, "--json"], &["jobs", "explain", &id]] {
-        said.push_str(&shell.ok(args));
+        output.push_str(&shell.ok(args));
     }
-    assert!(said.contains("password=[redacted] at https://ada:[redacted]@mail"), "{said}");
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(output.contains("password=[redacted] at https://ada:[redacted]@mail"), "{output}");
+    assert!(!output.contains("hunter2"), "{output}");
 }

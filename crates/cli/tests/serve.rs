@@ -21,7 +21,7 @@ fn status(shell: &Shell, id: &str) -> Value {
 }
 
 #[test]
-fn serve_works_in_processes_and_drains_when_it_is_asked_to_stop() {
+fn serve_works_in_processes_and_drains_after_a_stop_signal() {
     let shell = Shell::new();
     let mut server = Server::start(&shell, &["serve", "--workers", "2", "--queues", "default"]);
     until("two workers, and one for jobs that were running at a crash", || workers(&shell).len() == 3);
@@ -34,8 +34,8 @@ fn serve_works_in_processes_and_drains_when_it_is_asked_to_stop() {
     assert!(server.0.wait().unwrap().success());
     assert_eq!(status(&shell, &id), "succeeded", "what runs may end");
     assert!(workers(&shell).is_empty());
-    let said = std::fs::read_to_string(shell.path("said")).unwrap();
-    let executed: Value = said.lines().find(|line| line.contains("\"executed\"")).unwrap().parse().unwrap();
+    let output = std::fs::read_to_string(shell.path("stderr")).unwrap();
+    let executed: Value = output.lines().find(|line| line.contains("\"executed\"")).unwrap().parse().unwrap();
     assert_eq!(
         (&executed["job"], &executed["name"], &executed["queue"]),
         (&id.into(), &"sleep".into(), &"default".into())
@@ -45,30 +45,32 @@ fn serve_works_in_processes_and_drains_when_it_is_asked_to_stop() {
 }
 
 #[test]
-fn who_asks_twice_need_not_wait() {
+fn a_second_stop_signal_ends_at_once() {
     let shell = Shell::new();
     let mut server = Server::start(&shell, &["up", "--workers", "2"]);
     until("two workers, and one for jobs that were running at a crash", || workers(&shell).len() == 3);
     let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 600000}"#]).trim().to_owned();
     until("the job to run", || status(&shell, &id) == "processing");
     server.signal(Signal::SIGINT);
-    until("it drains", || std::fs::read_to_string(shell.path("said")).unwrap().contains("interrupt again to end now"));
+    until("it drains", || {
+        std::fs::read_to_string(shell.path("stderr")).unwrap().contains("interrupt again to end now")
+    });
     server.signal(Signal::SIGINT);
     assert!(server.0.wait().unwrap().success());
     assert_eq!(status(&shell, &id), "queued", "it was given back at once");
-    assert_eq!(shell.json(&["jobs", "show", &id])["job"]["crash_count"], 1, "nobody waited for its end");
+    assert_eq!(shell.json(&["jobs", "show", &id])["job"]["crash_count"], 1, "its end was not awaited");
 }
 
 #[test]
-fn what_no_process_could_start_with_is_refused_at_once() {
+fn settings_that_no_process_could_start_with_are_refused_at_once() {
     let shell = Shell::new();
     for (args, expected) in [
         (vec!["serve", "--lease", "1ms"], "lease: must be between 100ms and 1d, not 1ms"),
         (vec!["up", "--workers", "5000"], "workers: must be between 1 and 1000, not 5000"),
         (vec!["work", "--supervised"], "--supervised is for processes that"),
     ] {
-        let (code, said) = shell.fails(&args);
-        assert!(code == 2 && said.contains(expected), "{args:?}: {code} {said}");
+        let (code, output) = shell.fails(&args);
+        assert!(code == 2 && output.contains(expected), "{args:?}: {code} {output}");
     }
     for (config, expected) in [
         ("[handlers.x]\ncommand = []", "handlers.x.command: must not be empty"),
@@ -80,8 +82,8 @@ fn what_no_process_could_start_with_is_refused_at_once() {
     ] {
         std::fs::write(shell.path("punctual.toml"), config).unwrap();
         for args in [["serve"].as_slice(), &["work", "--until-empty"]] {
-            let (code, said) = shell.fails(args);
-            assert!(code == 2 && said.contains(expected), "{config}: {code} {said}");
+            let (code, output) = shell.fails(args);
+            assert!(code == 2 && output.contains(expected), "{config}: {code} {output}");
         }
     }
 }

@@ -102,7 +102,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn a_queue_is_paused_with_a_key_and_the_terminal_is_given_back() {
+fn a_queue_is_paused_with_a_key_and_the_terminal_is_restored() {
     let shell = Shell::new();
     shell.ok(&["enqueue", "echo", "1", "--queue", "letters"]);
     let mut top = Terminal::start(&shell, &["top", "--every", "200ms"], &[]);
@@ -153,8 +153,8 @@ fn no_colours_where_none_are_wanted() {
     let coloured = |top: &Terminal| {
         let parser = top.screen.lock().unwrap();
         let cell =
-            |place: u32| parser.screen().cell((place / 100) as u16, (place % 100) as u16).map(vt100::Cell::fgcolor);
-        (0..2_400).any(|place| cell(place).is_some_and(|colour| colour != vt100::Color::Default))
+            |index: u32| parser.screen().cell((index / 100) as u16, (index % 100) as u16).map(vt100::Cell::fgcolor);
+        (0..2_400).any(|index| cell(index).is_some_and(|colour| colour != vt100::Color::Default))
     };
     let top = Terminal::start(&shell, &["top"], &[]);
     top.shows("● queued");
@@ -165,12 +165,12 @@ fn no_colours_where_none_are_wanted() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_use_instead() {
+fn without_a_terminal_it_names_the_alternative() {
     let shell = Shell::new();
-    let (code, said) = shell.fails(&["top"]);
-    assert!(code == 2 && said.contains("needs a terminal") && said.contains("`punctual stats`"), "{said}");
-    let (code, said) = shell.fails(&["top", "--every", "10ms"]);
-    assert!(code == 2 && said.contains("between 200ms and 1m"), "{said}");
+    let (code, stderr) = shell.fails(&["top"]);
+    assert!(code == 2 && stderr.contains("needs a terminal") && stderr.contains("`punctual stats`"), "{stderr}");
+    let (code, stderr) = shell.fails(&["top", "--every", "10ms"]);
+    assert!(code == 2 && stderr.contains("between 200ms and 1m"), "{stderr}");
     assert!(!shell.path("punctual.db").exists(), "nothing was touched");
 }
 
@@ -185,11 +185,16 @@ fn one_picture_is_printed_as_text_or_json() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     assert!(!text.contains('\u{1b}'));
-    let look = shell.json(&["top", "--every", "200ms"]);
+    let snapshot = shell.json(&["top", "--every", "200ms"]);
     assert_eq!(
-        (&look["jobs"]["queued"], &look["jobs"]["dead"], &look["queues"][0]["name"], &look["oldest"]["queue"]),
+        (
+            &snapshot["jobs"]["queued"],
+            &snapshot["jobs"]["dead"],
+            &snapshot["queues"][0]["name"],
+            &snapshot["oldest"]["queue"]
+        ),
         (&json!(1), &json!(1), &json!("mail"), &json!("mail"))
     );
-    assert_eq!(look["dead"]["jobs"][0]["error"]["message"], json!("no such account"));
-    assert_eq!(look["per_second"], json!({"enqueued": 0.0, "succeeded": 0.0, "failed": 0.0}));
+    assert_eq!(snapshot["dead"]["jobs"][0]["error"]["message"], json!("no such account"));
+    assert_eq!(snapshot["per_second"], json!({"enqueued": 0.0, "succeeded": 0.0, "failed": 0.0}));
 }

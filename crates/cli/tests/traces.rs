@@ -113,11 +113,7 @@ fn a_trace_leads_from_a_command_to_the_programs_that_run_its_job() {
     assert_eq!((&execution.trace_id, &execution.parent_span_id), (&command.trace_id, &command.span_id));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let actual = format!("00-{}-{}-01 vendor=1", hex(&execution.trace_id), hex(&execution.span_id));
-    assert_eq!(
-        shell.json(&["jobs", "show", &id])["job"]["result_preview"],
-        actual,
-        "the program is told of its attempt"
-    );
+    assert_eq!(shell.json(&["jobs", "show", &id])["job"]["result_preview"], actual, "the program receives its attempt");
 }
 
 #[test]
@@ -126,7 +122,7 @@ fn a_trace_leads_through_the_server_to_its_worker_processes() {
     let (shell, collector) = (Shell::new(), Collector::start());
     let mut command = shell.command(&["serve", "--workers", "1"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url);
-    let errors = std::fs::File::create(shell.path("said")).unwrap();
+    let errors = std::fs::File::create(shell.path("stderr")).unwrap();
     let mut server = Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap());
     let (url, header) = (format!("{}/v1/jobs", server.url(&shell)), format!("traceparent: {PARENT}"));
     let mut curl = std::process::Command::new("curl");
@@ -154,11 +150,11 @@ fn without_a_collector_a_trace_still_reaches_the_job() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_said_and_stops_nothing() {
+fn a_failed_export_is_logged_and_stops_nothing() {
     let shell = Shell::new();
     let mut enqueue = shell.command(&["enqueue", "noop"]);
     enqueue.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1").env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     let output = enqueue.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("only http/protobuf"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.contains("expected http/protobuf"), "{stderr}");
 }

@@ -41,8 +41,8 @@ fn a_file_is_verified_and_nothing_is_left() {
     assert!(report["behaviours"].as_u64().unwrap() > 150, "{report:#}");
     let left: Vec<_> = std::fs::read_dir(shell.0.path()).unwrap().flatten().map(|file| file.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
-    let (code, said) = shell.fails(&["verify", "--seconds", "1"]);
-    assert_eq!((code, said.contains("5..=3600")), (2, true), "{said}");
+    let (code, output) = shell.fails(&["verify", "--seconds", "1"]);
+    assert_eq!((code, output.contains("5..=3600")), (2, true), "{output}");
 }
 
 #[test]
@@ -54,7 +54,8 @@ fn a_database_with_redis_in_front_is_verified_and_nothing_is_left_in_either() {
     assert_eq!((&report["behaviours"], &report["seed"]), (&0.into(), &7.into()));
     // Keys that announce a process expire by themselves.
     let of_process = |key: &String| key.ends_with(":owner") || key.contains(":worker:");
-    let keys: Vec<String> = redis.ask("KEYS punctual:*").unwrap().into_iter().filter(|key| !of_process(key)).collect();
+    let keys: Vec<String> =
+        redis.execute("KEYS punctual:*").unwrap().into_iter().filter(|key| !of_process(key)).collect();
     assert!(keys.is_empty(), "{keys:?}");
     interrupted(&shell, &url);
     assert_eq!(schemas(&url, "verify"), Vec::<String>::new());
@@ -66,6 +67,6 @@ fn interrupted(shell: &Shell, url: &str) {
     until("a schema", || schemas(url, "verify").iter().any(|schema| schema.ends_with("chaos")));
     verify.signal(Signal::SIGINT);
     assert_eq!(verify.0.wait().unwrap().code(), Some(1));
-    let said = std::fs::read_to_string(shell.path("said")).unwrap();
-    assert!(said.contains("interrupted"), "{said}");
+    let output = std::fs::read_to_string(shell.path("stderr")).unwrap();
+    assert!(output.contains("interrupted"), "{output}");
 }

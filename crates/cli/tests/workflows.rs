@@ -67,8 +67,8 @@ fn a_workflow_is_submitted_run_shown_drawn_and_retried() {
     let job = detail["nodes"].as_array().unwrap().iter().find(|node| node["node"] == "collect").unwrap()["id"].clone();
     let history = shell.ok(&["jobs", "show", job.as_str().unwrap()]);
     assert!(history.contains(&format!("collect of {id}")) && history.contains("extract job_"), "{history}");
-    let (code, said) = shell.fails(&["workflows", "retry", &id]);
-    assert_eq!(code, 5, "{said}");
+    let (code, output) = shell.fails(&["workflows", "retry", &id]);
+    assert_eq!(code, 5, "{output}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_workflow_is_waited_for_and_cancelled() {
 }
 
 #[test]
-fn a_wrong_file_says_what_is_wrong_and_submits_nothing() {
+fn an_invalid_file_is_reported_and_submits_nothing() {
     let shell = shell();
     let cases = [
         ("name: x\njobs: {}\n", "jobs: must not be empty"),
@@ -103,11 +103,11 @@ fn a_wrong_file_says_what_is_wrong_and_submits_nothing() {
     ];
     for (text, problem) in cases {
         std::fs::write(shell.path("wrong"), text).unwrap();
-        let (code, said) = shell.fails(&["workflows", "submit", "wrong"]);
-        assert!(code == 2 && said.contains(problem), "{text}: {code} {said}");
+        let (code, output) = shell.fails(&["workflows", "submit", "wrong"]);
+        assert!(code == 2 && output.contains(problem), "{text}: {code} {output}");
     }
-    let (code, said) = shell.fails(&["workflows", "submit", "nowhere.yaml"]);
-    assert!(code == 2 && said.contains("cannot read nowhere.yaml"), "{said}");
+    let (code, output) = shell.fails(&["workflows", "submit", "nowhere.yaml"]);
+    assert!(code == 2 && output.contains("cannot read nowhere.yaml"), "{output}");
     assert_eq!(shell.json(&["workflows", "list"])["workflows"], json!([]));
 }
 
@@ -123,10 +123,10 @@ fn a_job_may_wait_for_others_from_the_command_line() {
     shell.ok(&["work", "--until-empty"]);
     let status = |id: &str| shell.json(&["jobs", "show", id])["job"]["status"].clone();
     assert_eq!((status(&child), status(&needless)), (json!("succeeded"), json!("cancelled")));
-    let (code, said) = shell.fails(&["enqueue", "echo", "--after", "job_00000000000000000000000000000009"]);
-    assert!(code == 3 && said.contains("not found or deleted"), "{said}");
-    let (code, said) = shell.fails(&["enqueue", "echo", "--after", &parent, "--on-parent-failure", "panic"]);
-    assert!(code == 2 && said.contains("expected cancel, run, wait or only"), "{said}");
+    let (code, output) = shell.fails(&["enqueue", "echo", "--after", "job_00000000000000000000000000000009"]);
+    assert!(code == 3 && output.contains("not found or deleted"), "{output}");
+    let (code, output) = shell.fails(&["enqueue", "echo", "--after", &parent, "--on-parent-failure", "panic"]);
+    assert!(code == 2 && output.contains("expected cancel, run, wait or only"), "{output}");
     std::fs::write(shell.path("jobs.jsonl"), format!("{{\"name\": \"echo\", \"after\": [\"{parent}\"]}}\n")).unwrap();
     assert!(shell.ok(&["enqueue", "--file", "jobs.jsonl"]).starts_with("job_"));
 }

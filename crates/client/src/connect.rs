@@ -20,7 +20,7 @@ impl Punctual {
     /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
     /// `sqlserver://user:password@host/database`, and migrates its schema to this version.
     ///
-    /// Redis hands out the jobs of a PostgreSQL database if the address says where it is:
+    /// Redis hands out the jobs of a PostgreSQL database if the URL contains its address:
     /// Redis dispatches the jobs of a PostgreSQL database if the URL names a Redis server:
     /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
     /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
@@ -38,8 +38,7 @@ impl Punctual {
 async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") if parted(url).1.address.is_some() => {
-            let reason =
-                "a file of SQLite needs no dispatch; Redis hands out the jobs of a postgres:// store".to_owned();
+            let reason = "dispatch is not supported by SQLite; expected a postgres:// store".to_owned();
             Err(StoreError::Unreachable { store: "sqlite".to_owned(), reason })
         }
         #[cfg(feature = "sqlite")]
@@ -121,6 +120,6 @@ async fn dispatched(
 
 #[cfg(all(feature = "postgres", not(feature = "redis")))]
 async fn dispatched(_: punctual_sql::postgres::Options, _: &str, _: &Dispatch) -> Result<Arc<dyn Store>, StoreError> {
-    let reason = "this build has no dispatch; build it with the feature `redis`".to_owned();
+    let reason = "this build does not support dispatch; build it with the feature `redis`".to_owned();
     Err(StoreError::Unreachable { store: "redis".to_owned(), reason })
 }

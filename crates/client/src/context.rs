@@ -34,9 +34,9 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     punctual: Punctual,
     claim: Claim,
-    /// Created on first use: most handlers end before they are asked to stop.
+    /// Created on first use: most handlers end without a stop signal.
     signal: OnceLock<CancellationToken>,
-    /// Whether the handler was asked to stop.
+    /// Whether the handler received the stop signal.
     stopped: AtomicBool,
     /// Whether the lease has expired by the worker's clock.
     lease_over: AtomicBool,
@@ -67,7 +67,7 @@ impl ProgressPace {
         Self { left: Self::AT_ONCE, since: Instant::now(), held: None }
     }
 
-    fn may_say(&mut self) -> bool {
+    fn may_report(&mut self) -> bool {
         let passed = self.since.elapsed().as_secs_f64();
         (self.left, self.since) = ((self.left + passed * Self::PER_S).min(Self::AT_ONCE), Instant::now());
         let may = self.left >= 1.0;
@@ -125,7 +125,7 @@ impl Context {
     }
 
     /// The results of the job's parents, in the order of their ids. Empty unless the job is [handed
-    /// them](crate::Draft::parent_results), which is so by default if its definition [asks for
+    /// them](crate::Draft::parent_results), which is so by default if its definition [requests
     /// them](crate::Job::PARENT_RESULTS).
     pub fn parent_results(&self) -> &[ParentResult] {
         self.0.parents.get().map_or(&[], Vec::as_slice)
@@ -222,7 +222,7 @@ impl Context {
         let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
         let progress = Progress { percent, message: (!message.is_empty()).then_some(message) };
         let mut pace = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if pace.may_say() {
+        if pace.may_report() {
             self.note(Some(progress), Vec::new());
         } else {
             pace.held = Some(progress);
@@ -310,10 +310,10 @@ impl Context {
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         let lease = lease.clamp(limits::LEASE_MIN, limits::LEASE_MAX);
         let Claim { worker, .. } = self.0.claim;
-        let asked_at = Instant::now();
+        let requested_at = Instant::now();
         let held = self.0.punctual.store().extend(worker, lease, vec![self.0.claim.attempt_id()]).await?;
         if held == [true] {
-            self.0.notes.extended(self.0.claim.attempt_id(), asked_at + lease);
+            self.0.notes.extended(self.0.claim.attempt_id(), requested_at + lease);
             return Ok(());
         }
         self.stop();
@@ -322,17 +322,17 @@ impl Context {
 
     /// Sends a notification to a user. When this returns, it is durable, also if the user is not connected.
     pub async fn notify(&self, user: impl Into<String>, message: &impl Serialize) -> Result<(), Error> {
-        self.tell(Some(user.into()), Json::of(message)).await
+        self.send_notification(Some(user.into()), Json::of(message)).await
     }
 
     /// Sends a notification to all users, with the same guarantee as [`notify`](Self::notify).
     pub async fn broadcast(&self, message: &impl Serialize) -> Result<(), Error> {
-        self.tell(None, Json::of(message)).await
+        self.send_notification(None, Json::of(message)).await
     }
 
-    async fn tell(&self, user_id: Option<String>, message: serde_json::Result<Json>) -> Result<(), Error> {
+    async fn send_notification(&self, user_id: Option<String>, message: serde_json::Result<Json>) -> Result<(), Error> {
         let message = message.map_err(|error| Invalid::new("message", format!("is not JSON: {error}")))?;
-        self.0.punctual.tell(NewNotification { user_id, message, job: Some(self.id()) }).await.map(drop)
+        self.0.punctual.send_notification(NewNotification { user_id, message, job: Some(self.id()) }).await.map(drop)
     }
 
     fn note(&self, progress: Option<Progress>, lines: Vec<(u32, LogLine)>) -> bool {

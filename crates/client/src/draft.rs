@@ -30,7 +30,7 @@ pub struct Draft {
     spec: Spec,
     start: Start,
     /// The options that the draft sets itself; the others may come from its queue.
-    said: ExplicitOptions,
+    explicit: ExplicitOptions,
     parents: Vec<JobId>,
     unique: Option<Unique>,
     /// The error of a payload that could not be serialized as JSON; reported when the job is enqueued.
@@ -82,7 +82,7 @@ impl Draft {
 
     /// Creates a job with this name, and with a payload that is already JSON.
     pub fn raw(name: impl Into<String>, payload: Json) -> Self {
-        Self { said: ExplicitOptions::NOTHING, ..Self::of(Spec::new(name, payload)) }
+        Self { explicit: ExplicitOptions::NOTHING, ..Self::of(Spec::new(name, payload)) }
     }
 
     /// Creates a job from a specification.
@@ -90,7 +90,7 @@ impl Draft {
         Self {
             spec,
             start: Start::Now,
-            said: ExplicitOptions::ALL,
+            explicit: ExplicitOptions::ALL,
             parents: Vec::new(),
             unique: None,
             broken_payload: None,
@@ -127,7 +127,7 @@ impl Draft {
         ephemeral(bool) => |spec, ephemeral| spec.ephemeral = ephemeral;
         /// Policy when a parent becomes dead or cancelled; by default the job is cancelled too.
         on_parent_failure(OnParentFailure) => |spec, policy| spec.options.on_parent_failure = policy;
-        /// Whether the job receives the results of its parents; by default if its definition asks for them.
+        /// Whether the job receives the results of its parents; by default if its definition requests them.
         parent_results(ParentResults) => |spec, when| spec.options.parent_results = when;
         /// Number of worker crashes during which the job may run before it is dead; 3 by default.
         max_crashes(u32) => |spec, crashes| spec.options.max_crashes = Some(crashes);
@@ -140,30 +140,30 @@ impl Draft {
     /// Priority from 0 to 10, higher first; default: that of its queue, or 5.
     #[must_use]
     pub const fn priority(mut self, priority: u8) -> Self {
-        (self.spec.priority, self.said.priority) = (priority, true);
+        (self.spec.priority, self.explicit.priority) = (priority, true);
         self
     }
 
     /// Maximum attempts; default: that of its queue, or 10. A job with one attempt runs at most once.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
-        (self.spec.max_attempts, self.said.max_attempts) = (attempts, true);
+        (self.spec.max_attempts, self.explicit.max_attempts) = (attempts, true);
         self
     }
 
     /// Timeout per attempt; default: that of its queue, or 300 s.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
-        (self.spec.timeout, self.said.timeout) = (timeout, true);
+        (self.spec.timeout, self.explicit.timeout) = (timeout, true);
         self
     }
 
     /// Applies the defaults of the queue to options that the draft does not set.
     fn complete(&mut self, defaults: &JobDefaults) {
-        let (spec, said) = (&mut self.spec, self.said);
-        spec.priority = defaults.priority.filter(|_| !said.priority).unwrap_or(spec.priority);
-        spec.max_attempts = defaults.max_attempts.filter(|_| !said.max_attempts).unwrap_or(spec.max_attempts);
-        spec.timeout = defaults.timeout.filter(|_| !said.timeout).unwrap_or(spec.timeout);
+        let (spec, explicit) = (&mut self.spec, self.explicit);
+        spec.priority = defaults.priority.filter(|_| !explicit.priority).unwrap_or(spec.priority);
+        spec.max_attempts = defaults.max_attempts.filter(|_| !explicit.max_attempts).unwrap_or(spec.max_attempts);
+        spec.timeout = defaults.timeout.filter(|_| !explicit.timeout).unwrap_or(spec.timeout);
         spec.keep_for = spec.keep_for.or(defaults.keep_for);
         spec.options.retry = spec.options.retry.take().or_else(|| defaults.retry.clone());
     }
@@ -207,10 +207,10 @@ impl Draft {
     /// The template from which a schedule creates its jobs.
     pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
         if !matches!(self.start, Start::Now) {
-            return Err(Invalid::new("job", "has a time of its own; the schedule says when it runs"));
+            return Err(Invalid::new("job", "has a run time; the schedule determines when it runs"));
         }
         if !self.parents.is_empty() {
-            return Err(Invalid::new("after", "occurrences of a schedule wait for nothing but their time"));
+            return Err(Invalid::new("after", "not allowed for occurrences of a schedule"));
         }
         if self.has_key() {
             let problem =

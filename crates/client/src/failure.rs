@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// Failed permanently: no retry.
-    pub fn for_good(message: impl Into<String>) -> Self {
+    pub fn permanent(message: impl Into<String>) -> Self {
         Self::of(JobError::new(message), Retry::Never)
     }
 

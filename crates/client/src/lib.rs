@@ -3,9 +3,9 @@
 //! | question | type |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
-//! | how do I enqueue in a transaction of my own? | [`Punctual::enqueue_in`], [`Transactional`] |
+//! | how do I enqueue inside my own transaction? | [`Punctual::enqueue_in`], [`Transactional`] |
 //! | which options does a job have? | [`Draft`] |
-//! | how do I make jobs recur? | [`Recurring`], [`Punctual::sync_schedules`] |
+//! | how do I define schedules? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I prevent duplicate jobs? | [`Draft::unique`], [`Unique`] |
 //! | how do I make jobs depend on others? | [`Draft::after`], [`Workflow`] |
 //! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_counted() {
+    fn lines_beyond_the_limit_are_counted() {
         let mut book = LogBook::default();
         assert_eq!(book.add("one".into()), Some((1, "one".into())));
         assert_eq!(book.last_line(), None);
@@ -57,8 +57,8 @@ mod tests {
             assert!(book.add("x".into()).is_some());
         }
         assert_eq!((book.add("ab".into()), book.add("c".into())), (None, None));
-        let says = "the log is full, or came too fast: 2 more lines with 3 bytes are not kept".to_owned();
-        assert_eq!(book.last_line(), Some((LOG_MAX_LINES as u32, says)));
+        let message = "the log is full, or came too fast: 2 more lines with 3 bytes are not kept".to_owned();
+        assert_eq!(book.last_line(), Some((LOG_MAX_LINES as u32, message)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::Punctual;
 /// How often to query for new messages if no hint arrives.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// Minimum time between two queries: one query delivers all messages that arrived meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(5);
 /// Number of messages by which a subscriber may lag before it reads them from the store. Small, since the buffer exists
 /// per user and there may be many users.
 const BEHIND_MAX_COUNT: usize = 32;
@@ -40,25 +40,25 @@ impl Punctual {
     /// punctual.notify("ada", &"your report is ready").await?;
     /// let stored = ada.next().await?;
     /// assert_eq!(notification.message.as_str(), "\"your report is ready\"");
-    /// // Whoever comes back says what they have seen, and gets what came after it.
+    /// // A client that reconnects passes the number of its last message, and receives those after it.
     /// assert!(punctual.notifications("ada", notification.id, 100).await?.is_empty());
     /// # Ok::<(), punctual_core::Error>(())
     /// # }).unwrap();
     /// ```
     pub async fn notify(&self, user: impl Into<String>, message: &impl Serialize) -> Result<Notification, Error> {
-        self.tell(NewNotification { user_id: Some(user.into()), message: json(message)?, job: None }).await
+        self.send_notification(NewNotification { user_id: Some(user.into()), message: json(message)?, job: None }).await
     }
 
     /// Sends a notification to all users. When this returns, it is durable.
     pub async fn broadcast(&self, message: &impl Serialize) -> Result<Notification, Error> {
-        self.tell(NewNotification { user_id: None, message: json(message)?, job: None }).await
+        self.send_notification(NewNotification { user_id: None, message: json(message)?, job: None }).await
     }
 
     /// Sends a notification.
-    pub async fn tell(&self, message: NewNotification) -> Result<Notification, Error> {
+    pub async fn send_notification(&self, message: NewNotification) -> Result<Notification, Error> {
         message.check()?;
         let stored = self.store().notify(vec![message]).await?.pop();
-        let stored = stored.ok_or_else(|| punctual_core::Invalid::new("message", "the store answered for none"))?;
+        let stored = stored.ok_or_else(|| punctual_core::Invalid::new("message", "the store returned no answer"))?;
         self.hub.deliver(&stored);
         Ok(stored)
     }
@@ -90,8 +90,8 @@ impl Punctual {
 
     /// Triggers a query for messages that another process may have stored, so that subscribers need not wait for the
     /// next one.
-    pub fn look_for_notifications(&self) {
-        self.hub.look.notify_one();
+    pub fn poll_notifications(&self) {
+        self.hub.poll_now.notify_one();
     }
 }
 
@@ -107,9 +107,9 @@ pub(crate) struct Hub {
     store: Arc<dyn Store>,
     state: Mutex<State>,
     /// Triggers a query.
-    look: Notify,
+    poll_now: Notify,
     /// The last message that was delivered; `None` while no query has run.
-    brought: watch::Sender<Option<u64>>,
+    delivered: watch::Sender<Option<u64>>,
     callback: OnceLock<Callback>,
 }
 
@@ -118,7 +118,7 @@ struct State {
     /// Subscribers, by user.
     users: HashMap<String, Live>,
     /// The task that queries for new messages, unless it has ended.
-    looker: Option<JoinHandle<()>>,
+    poller: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Hub {
@@ -132,8 +132,8 @@ impl Hub {
         Self {
             store,
             state: Mutex::default(),
-            look: Notify::new(),
-            brought: watch::Sender::new(None),
+            poll_now: Notify::new(),
+            delivered: watch::Sender::new(None),
             callback: OnceLock::new(),
         }
     }
@@ -143,7 +143,7 @@ impl Hub {
     }
 
     fn deliver(&self, notification: &Notification) {
-        self.look.notify_one();
+        self.poll_now.notify_one();
         if let Some(callback) = self.callback.get() {
             callback(notification);
         }
@@ -153,9 +153,9 @@ impl Hub {
         let mut state = self.state();
         let live = state.users.entry(user.to_owned()).or_insert_with(|| broadcast::Sender::new(BEHIND_MAX_COUNT));
         let receiver = live.subscribe();
-        if state.looker.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.brought.send_replace(None);
-            state.looker = Some(tokio::spawn(look_on(Arc::downgrade(self))));
+        if state.poller.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.delivered.send_replace(None);
+            state.poller = Some(tokio::spawn(poll_while_subscribed(Arc::downgrade(self))));
         }
         receiver
     }
@@ -171,43 +171,43 @@ impl Hub {
     }
 
     /// Removes users without subscribers; returns whether any subscriber is left.
-    fn anybody_listens(&self) -> bool {
+    fn has_subscribers(&self) -> bool {
         let mut state = self.state();
         state.users.retain(|_, live| live.receiver_count() > 0);
         if state.users.is_empty() {
-            state.looker = None;
+            state.poller = None;
         }
         !state.users.is_empty()
     }
 }
 
 /// Queries for new messages while there are subscribers.
-async fn look_on(hub: Weak<Hub>) {
+async fn poll_while_subscribed(hub: Weak<Hub>) {
     let Some(mut watch) = hub.upgrade().map(|hub| hub.store.watch()) else { return };
     while let Some(own) = hub.upgrade() {
-        if !own.anybody_listens() {
+        if !own.has_subscribers() {
             return;
         }
-        if let Err(error) = look(&own).await {
-            tracing::warn!(%error, "cannot look for notifications; it will be tried again");
+        if let Err(error) = poll(&own).await {
+            tracing::warn!(%error, "cannot read notifications; will retry");
         }
         tokio::select! {
-            () = own.look.notified() => {}
+            () = own.poll_now.notified() => {}
             () = watch.changed() => {}
             () = time::sleep(POLL_PERIOD) => {}
         }
         drop(own);
-        time::sleep(LOOK_EVERY).await;
+        time::sleep(PAUSE).await;
     }
 }
 
 /// Delivers the messages since the last query. The first query only records the position: subscribers read earlier
 /// messages from the store themselves.
-async fn look(hub: &Hub) -> Result<(), Error> {
-    let known = *hub.brought.borrow();
+async fn poll(hub: &Hub) -> Result<(), Error> {
+    let known = *hub.delivered.borrow();
     let Some(mut last) = known else {
         let last = hub.store.last_notification().await?;
-        hub.brought.send_replace(Some(last));
+        hub.delivered.send_replace(Some(last));
         return Ok(());
     };
     loop {
@@ -217,7 +217,7 @@ async fn look(hub: &Hub) -> Result<(), Error> {
             last = message.id;
             hub.bring(message);
         }
-        hub.brought.send_replace(Some(last));
+        hub.delivered.send_replace(Some(last));
         if all {
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl Subscription {
     /// Reads from the store the messages that the live channel does not deliver. It first waits until the position of
     /// the live channel is known, so that no message falls between the two.
     async fn catch_up(&mut self) -> Result<(), Error> {
-        let _ = self.hub.brought.subscribe().wait_for(Option::is_some).await;
+        let _ = self.hub.delivered.subscribe().wait_for(Option::is_some).await;
         let missed = self.hub.store.notifications(Some(self.user.clone()), self.last, PAGE_MAX_COUNT).await?;
         self.behind = missed.len() == PAGE_MAX_COUNT;
         self.ready.extend(missed);

@@ -80,9 +80,9 @@ impl Histogram {
     fn read(&self, operation: &'static str) -> OperationLatency {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(BOUNDS.len());
-        for (place, bucket) in self.buckets.iter().enumerate() {
+        for (index, bucket) in self.buckets.iter().enumerate() {
             count += bucket.load(Ordering::Relaxed);
-            buckets.extend(BOUNDS.get(place).map(|bound| (*bound, count)));
+            buckets.extend(BOUNDS.get(index).map(|bound| (*bound, count)));
         }
         let sum = Duration::from_nanos(self.sum_ns.load(Ordering::Relaxed));
         OperationLatency { operation, buckets, count, sum, errors: self.errors.load(Ordering::Relaxed) }

@@ -51,7 +51,7 @@ async fn load(punctual: &Punctual, job: JobId) -> Result<Vec<ParentResult>, Fail
 fn too_large() -> Failure {
     let max = limits::PARENT_RESULTS_MAX_BYTES;
     let problem = format!(
-        "the parents' results have more than {max} bytes together; let them return references, or set parent_results to never"
+        "the results of the parents have more than {max} bytes; return references, or set parent_results to never"
     );
     Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
 }

@@ -117,17 +117,17 @@ impl Punctual {
     /// errors are left to the next call.
     pub async fn until_writable(&self) {
         // A write without effect: no worker has this id.
-        let nobody = WorkerId::from_bits(self.ids.next(self.store.now()));
-        let mut is_said = false;
-        while let Err(error) = self.store.deregister(nobody).await {
+        let unknown = WorkerId::from_bits(self.ids.next(self.store.now()));
+        let mut is_logged = false;
+        while let Err(error) = self.store.deregister(unknown).await {
             // Open connections may be cut during a promotion.
-            let is_waiting = matches!(error, StoreError::ReadOnlyServer { .. }) || is_said && error.is_transient();
+            let is_waiting = matches!(error, StoreError::ReadOnlyServer { .. }) || is_logged && error.is_transient();
             if !is_waiting {
                 return;
             }
-            if !is_said {
+            if !is_logged {
                 tracing::error!(%error, "waiting until the store can be written");
-                is_said = true;
+                is_logged = true;
             }
             time::sleep(WRITABLE_POLL_PERIOD).await;
         }
@@ -137,7 +137,7 @@ impl Punctual {
     pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_all([job]).await?;
         // The store returns one answer per job.
-        enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store answered for none").into())
+        enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store returned no answer").into())
     }
 
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs in one transaction: all of them or, if one is
@@ -179,11 +179,11 @@ impl Punctual {
                 let problem = format!("more than {} in one call; send them in parts", limits::BATCH_MAX_JOBS);
                 return Err(Invalid::new("jobs", problem));
             }
-            let place = checked.len();
+            let index = checked.len();
             let mut draft = job.into();
             draft.continue_trace(trace.as_ref());
             let new = draft.into_new_job(&self.ids, now, defaults);
-            checked.push(new.map_err(|invalid| name_place(invalid, place))?);
+            checked.push(new.map_err(|invalid| with_index(invalid, index))?);
         }
         Ok(checked)
     }
@@ -231,9 +231,9 @@ impl Punctual {
 }
 
 /// Adds to an error which job of the batch is invalid.
-fn name_place(invalid: Invalid, place: usize) -> Invalid {
-    if place == 0 {
+fn with_index(invalid: Invalid, index: usize) -> Invalid {
+    if index == 0 {
         return invalid;
     }
-    Invalid { problem: format!("{} (job {} of the batch)", invalid.problem, place + 1), ..invalid }
+    Invalid { problem: format!("{} (job {} of the batch)", invalid.problem, index + 1), ..invalid }
 }

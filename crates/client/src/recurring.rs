@@ -125,7 +125,7 @@ impl Punctual {
         owner: &str,
         schedules: impl IntoIterator<Item = Recurring>,
     ) -> Result<Synced, Error> {
-        check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
+        check::name("owner", owner, limits::LABEL_MAX_CHARS)?;
         let (now, mut wanted) = (self.store().now(), BTreeMap::new());
         for recurring in schedules {
             let name = recurring.spec.name.clone();
@@ -151,11 +151,11 @@ impl Punctual {
         }
         let mut saves = Vec::new();
         for (name, spec) in &wanted {
-            match admin::decide_put(self, known.get(name), spec, owner, now) {
+            match admin::decide_put(self, known.get(name), admin::PutRequest { spec, actor: owner, now }) {
                 Ok(Some(save)) => saves.push(save),
                 Ok(None) => {}
                 Err(Error::Owned { schedule, owner }) => {
-                    tracing::warn!(schedule, owner, "left a schedule alone that is somebody else's");
+                    tracing::warn!(schedule, owner, "schedule not changed: it has another owner");
                     synced.left_alone.push(schedule);
                 }
                 Err(error) => return Err(error),

@@ -9,11 +9,11 @@ use punctual_core::{Invalid, Spec, Status, unique};
 /// ```
 /// use punctual_client::{Draft, Unique};
 /// use std::time::Duration;
-/// // One confirmation for each order, whatever else the payload says.
+/// // One confirmation for each order, whatever else the payload contains.
 /// Draft::new("confirm", &serde_json::json!({"order": 7, "at": 1})).unique(Unique::parts(["/order"]));
 /// // At most one reminder an hour for each user.
 /// Draft::new("remind", &()).unique(Unique::key("ada").period(Duration::from_secs(3_600)));
-/// // Reindex once nothing has changed for a while, with what was said last.
+/// // Reindex once nothing has changed for a while, with the latest payload.
 /// Draft::new("reindex", &"v2")
 ///     .delay(Duration::from_secs(10))
 ///     .unique(Unique::key("document-1").until_started().replace_payload().debounce());

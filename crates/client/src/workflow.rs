@@ -66,7 +66,7 @@ impl Node<'_> {
         self
     }
 
-    /// Whether the job receives the results of its parents; by default if its definition asks for them.
+    /// Whether the job receives the results of its parents; by default if its definition requests them.
     #[allow(clippy::return_self_not_must_use)]
     pub fn parent_results(self, when: ParentResults) -> Self {
         self.0.draft.spec_mut().options.parent_results = when;
@@ -127,7 +127,7 @@ impl Workflow {
         let order = self.order()?;
         let mut nodes: Vec<Option<NodeDraft>> = self.nodes.into_iter().map(Some).collect();
         let (mut jobs, mut known) = (Vec::with_capacity(order.len()), HashMap::<String, JobId>::new());
-        for node in order.into_iter().filter_map(|place| nodes[place].take()) {
+        for node in order.into_iter().filter_map(|index| nodes[index].take()) {
             let NodeDraft { name, mut draft, after } = node;
             let spec = draft.spec_mut();
             (spec.workflow_id, spec.options.node) = (Some(id), Some(name.clone()));
@@ -147,9 +147,9 @@ impl Workflow {
     }
 
     fn check(&self) -> Result<(), Invalid> {
-        check::word("name", &self.name, limits::NAME_MAX_CHARS)?;
+        check::name("name", &self.name, limits::NAME_MAX_CHARS)?;
         if let Some(creator) = &self.created_by {
-            check::word("created_by", creator, limits::LABEL_MAX_CHARS)?;
+            check::name("created_by", creator, limits::LABEL_MAX_CHARS)?;
         }
         if self.nodes.is_empty() {
             return Err(Invalid::new("jobs", "must not be empty; a workflow needs at least one job"));
@@ -167,7 +167,7 @@ impl Workflow {
         let keyed = drafts.chain(callbacks).find(|(_, draft)| draft.has_key());
         match keyed {
             Some((name, _)) => Err(of_job(
-                Invalid::new("unique_key", "a workflow needs all of its jobs, so none may be left out for another"),
+                Invalid::new("unique_key", "not allowed in a workflow: all of its jobs must be enqueued"),
                 name,
             )),
             None => Ok(()),
@@ -176,24 +176,24 @@ impl Workflow {
 
     /// The positions of its jobs, parents first.
     fn order(&self) -> Result<Vec<usize>, Invalid> {
-        let mut places = HashMap::with_capacity(self.nodes.len());
-        for (place, node) in self.nodes.iter().enumerate() {
+        let mut indexes = HashMap::with_capacity(self.nodes.len());
+        for (index, node) in self.nodes.iter().enumerate() {
             if CALLBACKS.contains(&node.name.as_str()) {
                 return Err(Invalid::new("jobs", format!("`{}` is the name of a callback", node.name)));
             }
-            if places.insert(node.name.as_str(), place).is_some() {
-                return Err(Invalid::new("jobs", format!("`{}` is there twice", node.name)));
+            if indexes.insert(node.name.as_str(), index).is_some() {
+                return Err(Invalid::new("jobs", format!("`{}` is defined twice", node.name)));
             }
         }
-        let place_of = |node: &NodeDraft, parent: &String| {
+        let index_of = |node: &NodeDraft, parent: &String| {
             let unknown =
                 || Invalid::new("after", format!("`{parent}` is not a job of this workflow (job `{}`)", node.name));
-            places.get(parent.as_str()).copied().ok_or_else(unknown)
+            indexes.get(parent.as_str()).copied().ok_or_else(unknown)
         };
-        let parents = |node: &NodeDraft| node.after.iter().map(|parent| place_of(node, parent)).collect();
+        let parents = |node: &NodeDraft| node.after.iter().map(|parent| index_of(node, parent)).collect();
         let parents = self.nodes.iter().map(parents).collect::<Result<Vec<Vec<usize>>, Invalid>>()?;
-        flow::in_order(&parents).map_err(|circle| {
-            let names = circle.iter().chain(circle.first()).map(|place| self.nodes[*place].name.as_str());
+        flow::in_order(&parents).map_err(|cycle| {
+            let names = cycle.iter().chain(cycle.first()).map(|index| self.nodes[*index].name.as_str());
             let names: Vec<&str> = names.collect();
             Invalid::new("after", format!("{} form a cycle", names.join(" → ")))
         })
@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_by_name() {
+    fn invalid_workflows_are_refused_by_the_name_of_the_job() {
         assert_eq!(refusal(Workflow::new("w")), "jobs: must not be empty; a workflow needs at least one job");
-        let mut circle = Workflow::new("w");
-        circle.job("a", draft()).after(["c"]);
-        circle.job("b", draft()).after(["a"]);
-        circle.job("c", draft()).after(["b"]);
-        assert_eq!(refusal(circle), "after: b → c → a → b form a cycle");
+        let mut cycle = Workflow::new("w");
+        cycle.job("a", draft()).after(["c"]);
+        cycle.job("b", draft()).after(["a"]);
+        cycle.job("c", draft()).after(["b"]);
+        assert_eq!(refusal(cycle), "after: b → c → a → b form a cycle");
         let mut own = Workflow::new("w");
         own.job("a", draft()).after(["a"]);
         assert_eq!(refusal(own), "after: a → a form a cycle");
@@ -252,7 +252,7 @@ mod tests {
         let mut twice = Workflow::new("w");
         twice.job("a", draft());
         twice.job("a", draft());
-        assert_eq!(refusal(twice), "jobs: `a` is there twice");
+        assert_eq!(refusal(twice), "jobs: `a` is defined twice");
         let mut callback = Workflow::new("w");
         callback.job("on_success", draft());
         assert_eq!(refusal(callback), "jobs: `on_success` is the name of a callback");
@@ -272,7 +272,7 @@ mod tests {
         workflow.job("a", draft());
         workflow.on_complete(draft());
         let (new, jobs) = workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1), &QueueDefaults::new()).unwrap();
-        let nodes: Vec<_> = jobs.iter().map(|job| job.spec.place().unwrap()).collect();
+        let nodes: Vec<_> = jobs.iter().map(|job| job.spec.workflow_node().unwrap()).collect();
         assert_eq!(nodes, [(new.id, "a"), (new.id, "b"), (new.id, "c"), (new.id, "on_complete")]);
         assert_eq!(jobs[2].parents, [jobs[0].id, jobs[1].id], "each once");
         assert_eq!(jobs[3].parents.len(), 3);

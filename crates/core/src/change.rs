@@ -52,7 +52,7 @@ impl Verb {
             (Self::Delete, Status::Scheduled | Status::Processing | Status::Retrying | Status::Waiting) => {
                 "; cancel it first"
             }
-            (Self::Cancel, Status::Dead) => "; it will not run unless somebody retries it, delete it to hide it",
+            (Self::Cancel, Status::Dead) => "; it will not run unless it is retried; delete it to hide it",
             _ => "",
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, ops::Range};
 
 use serde::Serialize;
 
-use crate::{Event, JobId, JobOptions, Spec, StoreError, Timestamp, WorkflowId, limits};
+use crate::{Event, JobId, Spec, StoreError, Timestamp, WorkflowId, limits};
 
 /// The events since an earlier read.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,29 +50,18 @@ pub struct JobEvent {
 }
 
 impl JobEvent {
-    /// An event of a job with these options; the caller sets the other properties.
-    pub fn new(job: JobId, queue: String, name: String, options: JobOptions, event: Event) -> Self {
-        let schedule = options.occurrence.map(|occurrence| occurrence.schedule);
-        Self {
-            job,
-            queue,
-            name,
-            user_id: None,
-            correlation_id: None,
-            workflow_id: None,
-            tags: options.tags,
-            schedule,
-            event,
-        }
-    }
-
     /// An event of a job whose specification is available.
     pub fn of(job: JobId, spec: &Spec, event: Event) -> Self {
         Self {
+            job,
+            queue: spec.queue.clone(),
+            name: spec.name.clone(),
             user_id: spec.user_id.clone(),
             correlation_id: spec.correlation_id.clone(),
             workflow_id: spec.workflow_id,
-            ..Self::new(job, spec.queue.clone(), spec.name.clone(), spec.options.clone(), event)
+            tags: spec.options.tags.clone(),
+            schedule: spec.options.occurrence.as_ref().map(|occurrence| occurrence.schedule.clone()),
+            event,
         }
     }
 }
@@ -124,8 +113,8 @@ impl CountCursor {
 impl fmt::Display for CountCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.last, self.at.as_micros())?;
-        for (place, Gap { numbers, since }) in self.gaps.iter().enumerate() {
-            let sign = if place == 0 { '.' } else { '_' };
+        for (index, Gap { numbers, since }) in self.gaps.iter().enumerate() {
+            let sign = if index == 0 { '.' } else { '_' };
             write!(f, "{sign}{}-{}-{}", numbers.start, numbers.end, since.as_micros())?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::{Invalid, limits, time::Span};
 const RESERVED_PREFIX: &str = "punctual.";
 
 /// Rejects a name that is empty, too long, padded with spaces, or contains control characters.
-pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
+pub fn name(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.is_empty() {
         return Err(Invalid::new(field, "must not be empty"));
     }
@@ -16,30 +16,30 @@ pub fn word(field: &'static str, text: &str, max_chars: usize) -> Result<(), Inv
         return Err(Invalid::new(field, "begins or ends with white space"));
     }
     if let Some(bad) = text.chars().find(|c| c.is_control()) {
-        return Err(Invalid::new(field, format!("holds the control character U+{:04X}", u32::from(bad))));
+        return Err(Invalid::new(field, format!("contains the control character U+{:04X}", u32::from(bad))));
     }
     length(field, text, max_chars)
 }
 
 /// Rejects an invalid name of a lock, and names that are reserved for Punctual's own locks.
-pub fn lock_name(name: &str) -> Result<(), Invalid> {
-    word("lock", name, limits::LABEL_MAX_CHARS)?;
-    if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
+pub fn lock_name(lock: &str) -> Result<(), Invalid> {
+    name("lock", lock, limits::LABEL_MAX_CHARS)?;
+    if lock.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
         let problem =
-            format!("`{name}` is reserved: names that begin with `{RESERVED_PREFIX}` are for Punctual's own locks");
+            format!("`{lock}` is reserved: names that begin with `{RESERVED_PREFIX}` are for Punctual's own locks");
         return Err(Invalid::new("lock", problem));
     }
     Ok(())
 }
 
 pub(crate) fn label(field: &'static str, text: Option<&str>, max_chars: usize) -> Result<(), Invalid> {
-    text.map_or(Ok(()), |text| word(field, text, max_chars))
+    text.map_or(Ok(()), |text| name(field, text, max_chars))
 }
 
 /// Rejects a text that is too long or contains NUL, which not every engine can store.
 pub fn text(field: &'static str, text: &str, max_chars: usize) -> Result<(), Invalid> {
     if text.contains('\0') {
-        return Err(Invalid::new(field, "holds the control character U+0000"));
+        return Err(Invalid::new(field, "contains the control character U+0000"));
     }
     length(field, text, max_chars)
 }

@@ -3,7 +3,7 @@
 //! The owner is a [`PrimaryStore`]. The dispatcher receives [`Hint`]s of queued jobs and passes them to workers. A hint
 //! may be wrong; only the primary store is authoritative. There are two ways from a hint to an execution:
 //!
-//! - The dispatcher asks the primary store first: [`PrimaryStore::take`]. This is always correct.
+//! - The dispatcher queries the primary store first: [`PrimaryStore::take`]. This is always correct.
 //! - If the dispatcher knows that the hint is fresh, the worker begins at once, and the primary store is notified soon
 //!   after: [`PrimaryStore::begin`]; or, if the execution has ended by then, start and end are recorded together:
 //!   [`PrimaryStore::finish`]. The primary store refuses if the job is not as it was when the hint was made.
@@ -13,7 +13,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    ClaimRequest, Claimed, Enqueued, Job, JobId, NewJob, Settlement, Store, StoreResult, Timestamp, Watch, WorkerId,
+    ClaimRequest, Claimed, Enqueued, Job, JobId, LeaseGrant, NewJob, Settlement, Store, StoreResult, Timestamp, Watch,
+    WorkerId,
 };
 
 /// Jobs that may start within this time are passed to the dispatcher; others stay in the primary store only.
@@ -75,7 +76,8 @@ impl Start {
     /// The job as its worker receives it.
     pub fn job(&self, new: NewJob, stored_at: Timestamp) -> Box<Job> {
         let mut job = Box::new(new.into_job(stored_at));
-        job.begin(Self::RUN, Self::RUN, self.worker, self.started_at, self.lease);
+        let lease = LeaseGrant { worker: self.worker, from: self.started_at, duration: self.lease };
+        job.begin(Self::RUN, Self::RUN, lease);
         job
     }
 }
@@ -89,13 +91,13 @@ pub struct ServedLanes {
     pub limited: bool,
 }
 
-/// What a process knows of the dispatcher.
+/// Whether a process can reach the dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Reachability {
     /// The process has not tried to reach it.
     Unknown,
     /// The process reaches the dispatcher, which accepts hints.
-    Reached {
+    Reachable {
         /// How long the dispatcher may hand out jobs from now on.
         prolong: Duration,
         /// Whether the process claims jobs there. A process that does not claim jobs prolongs nothing while a claiming
@@ -104,7 +106,7 @@ pub enum Sight {
         claims: bool,
     },
     /// The process claims jobs, and cannot reach the dispatcher, or the dispatcher accepts nothing.
-    Missed,
+    Unreachable,
 }
 
 /// The state of the dispatcher as the primary store has it.
@@ -156,7 +158,7 @@ pub trait PrimaryStore: Store {
     fn lanes(&self, request: &ClaimRequest) -> ServedLanes;
 
     /// Reloads the lanes and queues.
-    async fn look(&self) -> StoreResult<()>;
+    async fn reload(&self) -> StoreResult<()>;
 
     /// As [`ClaimStore::claim`](crate::store::ClaimStore::claim) without waiting: the first of the hinted jobs that can
     /// be claimed and that their limits allow. All hints are of lanes that the worker serves. Jobs that are claimed
@@ -180,7 +182,7 @@ pub trait PrimaryStore: Store {
     ) -> StoreResult<Vec<Hint>>;
 
     /// For each hint, whether the job is still at that position.
-    async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;
+    async fn check_hints(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>>;
 
     /// A watch that is notified when [`undispatched`](Self::undispatched) may return jobs, or a limit allows more.
     fn watch_work(&self) -> Box<dyn Watch>;
@@ -210,7 +212,7 @@ pub trait PrimaryStore: Store {
 
     /// The state of the dispatcher; its deadline is prolonged if the caller reaches it. If that happens too late, every
     /// queue is assigned again, and opens once all jobs that were handed out before are recorded or given up.
-    async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching>;
+    async fn dispatching(&self, reachability: Reachability) -> StoreResult<Dispatching>;
 
     /// Assigns a queue to the dispatcher, for the first time or again; no effect if it was assigned since `epoch`.
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()>;

@@ -17,7 +17,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// An error with a text that also says what is expected.
+    /// An error with a text that also contains what is expected.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
         Self { field, problem: problem.into() }
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_passes_by_itself_is_transient() {
+    fn only_errors_that_resolve_by_themselves_are_transient() {
         let (store, reason) = (String::new(), String::new());
         assert!(StoreError::Busy { waited_ms: 1 }.is_transient());
         assert!(StoreError::ReadOnlyServer { store, reason: reason.clone() }.is_transient());

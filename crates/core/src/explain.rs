@@ -137,7 +137,7 @@ pub fn explain(facts: &Facts) -> Explanation {
     };
     if job.status.is_active() && job.status != Status::Processing {
         reasons.extend(facts.paused());
-        reasons.extend(facts.nobody());
+        reasons.extend(facts.no_worker());
     }
     reasons.extend(facts.clock_stepped());
     if job.status == Status::Queued {
@@ -164,9 +164,9 @@ fn none_of(count: usize, what: &str) -> String {
 }
 
 /// The first items, and the number of the others.
-fn some(words: impl ExactSizeIterator<Item = String>) -> String {
-    let more = words.len().saturating_sub(NAMED_MAX_COUNT);
-    let mut named = words.take(NAMED_MAX_COUNT).collect::<Vec<_>>().join(", ");
+fn some(items: impl ExactSizeIterator<Item = String>) -> String {
+    let more = items.len().saturating_sub(NAMED_MAX_COUNT);
+    let mut named = items.take(NAMED_MAX_COUNT).collect::<Vec<_>>().join(", ");
     if more > 0 {
         named.push_str(&format!(" and {more} more"));
     }
@@ -192,7 +192,7 @@ impl Facts {
             .iter()
             .filter(|parent| !parent.status.is_finished() || (keeps_waiting && failed(parent)))
             .collect();
-        let word = |parent: &&Relative| {
+        let item = |parent: &&Relative| {
             let node = parent.node.as_ref().map(|node| format!("{node} ")).unwrap_or_default();
             format!("{node}{} ({})", parent.id, parent.status)
         };
@@ -201,7 +201,7 @@ impl Facts {
             self.job.waiting_on,
             self.parents.len(),
             s(self.parents.len()),
-            some(in_the_way.iter().map(word))
+            some(in_the_way.iter().map(item))
         );
         match in_the_way.iter().find(|parent| failed(parent)) {
             Some(parent) if parent.status == Status::Cancelled => reason(
@@ -258,7 +258,7 @@ impl Facts {
     }
 
     /// No live worker can run the job.
-    fn nobody(&self) -> Option<Reason> {
+    fn no_worker(&self) -> Option<Reason> {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
         if self.workers.is_empty() {
             let start = format!("Start one: punctual work --queues {queue}");
@@ -274,8 +274,8 @@ impl Facts {
             ));
         }
         if !of_queue.iter().any(|worker| knows_name(worker, name)) {
-            let nobody = none_of(of_queue.len(), &format!("live worker of the queue {queue}"));
-            let text = format!("{nobody} has a handler for {name}.");
+            let none = none_of(of_queue.len(), &format!("live worker of the queue {queue}"));
+            let text = format!("{none} has a handler for {name}.");
             let advice = format!("Register one in your program, or declare [handlers.{name}] in punctual.toml");
             return Some(reason(Cause::NoWorkerForName, text, advice));
         }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_follows_from_what_is_asked_for() {
+    fn the_order_depends_on_the_filter() {
         let of = |statuses: &[Status]| Filter { statuses: statuses.to_vec(), ..Filter::default() }.order();
         assert_eq!(of(&[]), Order::Newest);
         assert_eq!(of(&[Status::Dead, Status::Succeeded]), Order::Finished);

@@ -77,9 +77,9 @@ pub enum ParentResults {
 
 impl ParentResults {
     /// Whether the results are passed, given whether the definition requests them.
-    pub const fn wanted(self, asked: bool) -> bool {
+    pub const fn wanted(self, requested: bool) -> bool {
         match self {
-            Self::Auto => asked,
+            Self::Auto => requested,
             Self::Always => true,
             Self::Never => false,
         }
@@ -264,7 +264,7 @@ pub fn in_order(parents: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     for (child, parents) in parents.iter().enumerate() {
         parents.iter().for_each(|parent| children[*parent].push(child));
     }
-    let mut order: Vec<usize> = (0..parents.len()).filter(|place| open[*place] == 0).collect();
+    let mut order: Vec<usize> = (0..parents.len()).filter(|index| open[*index] == 0).collect();
     let mut next = 0;
     while let Some(parent) = order.get(next).copied() {
         next += 1;
@@ -275,24 +275,24 @@ pub fn in_order(parents: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
             }
         }
     }
-    if order.len() == parents.len() { Ok(order) } else { Err(circle(parents, &open)) }
+    if order.len() == parents.len() { Ok(order) } else { Err(cycle(parents, &open)) }
 }
 
 /// A cycle among the items that still wait: starting at any of them, one of its waiting parents, and so on.
-fn circle(parents: &[Vec<usize>], open: &[usize]) -> Vec<usize> {
-    let waits = |place: &usize| open[*place] > 0;
-    let (mut way, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut here = (0..parents.len()).find(waits);
-    while let Some(place) = here {
-        if !seen.insert(place) {
-            way.drain(..way.iter().position(|other| *other == place).unwrap_or(0));
+fn cycle(parents: &[Vec<usize>], open: &[usize]) -> Vec<usize> {
+    let waits = |index: &usize| open[*index] > 0;
+    let (mut path, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut current = (0..parents.len()).find(waits);
+    while let Some(index) = current {
+        if !seen.insert(index) {
+            path.drain(..path.iter().position(|other| *other == index).unwrap_or(0));
             break;
         }
-        way.push(place);
-        here = parents[place].iter().copied().find(waits);
+        path.push(index);
+        current = parents[index].iter().copied().find(waits);
     }
-    way.reverse();
-    way
+    path.reverse();
+    path
 }
 
 #[cfg(test)]
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_job_begins_as_its_parents_stand() {
+    fn the_first_status_of_a_job_depends_on_those_of_its_parents() {
         let waits = |on| Waiting { on, any_failed: false };
         let begins = |policy, statuses: &[Status]| {
             let parents: Vec<_> = statuses.iter().map(|status| (job(1), *status)).collect();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_come_first_and_a_circle_is_named() {
+    fn parents_come_first_and_a_cycle_is_named() {
         assert_eq!(in_order(&[vec![1], vec![], vec![0, 1]]), Ok(vec![1, 0, 2]));
         assert_eq!(in_order(&[vec![], vec![3], vec![1], vec![2]]), Err(vec![2, 3, 1]));
         assert_eq!(in_order(&[vec![0]]), Err(vec![0]));

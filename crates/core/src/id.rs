@@ -1,4 +1,4 @@
-//! Identifiers: random, durable, time-ordered, with a prefix that tells their type.
+//! Identifiers: random, durable, time-ordered, with a prefix per type.
 //!
 //! A [`JobId`] has the layout of a version 7 UUID: 48 bits of milliseconds, 12 bits with the microseconds within them,
 //! 18 bits that count jobs of the same instant, and 44 random bits. It therefore contains the job's `scheduled_at`

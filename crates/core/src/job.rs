@@ -101,6 +101,17 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
 }
 
+/// A lease that a worker receives with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseGrant {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its start.
+    pub from: Timestamp,
+    /// Its duration.
+    pub duration: Duration,
+}
+
 /// From this number of crashes on, a suspect runs alone.
 const ALONE_FROM_CRASHES: u32 = 2;
 
@@ -111,8 +122,8 @@ impl Job {
     }
 
     /// The workflow that it belongs to, and its name there.
-    pub fn place(&self) -> Option<(WorkflowId, &str)> {
-        self.spec.place()
+    pub fn workflow_node(&self) -> Option<(WorkflowId, &str)> {
+        self.spec.workflow_node()
     }
 
     /// Whether it was running when a worker was lost. It may have been the cause, so its next execution is isolated
@@ -139,14 +150,14 @@ impl Job {
         self.crash_count >= ALONE_FROM_CRASHES || self.is_suspect() && self.next_crash_is_last()
     }
 
-    /// Starts an execution.
-    pub fn begin(&mut self, run: u32, attempt: u32, worker: WorkerId, at: Timestamp, lease: Duration) {
+    /// Starts an execution, at the time from which its worker has the lease.
+    pub fn begin(&mut self, run: u32, attempt: u32, lease: LeaseGrant) {
         self.status = Status::Processing;
         (self.run, self.attempt) = (run, attempt);
-        self.worker_id = Some(worker);
-        self.lease_until = Some(at.after(lease));
-        self.started_at = Some(at);
-        self.updated_at = at;
+        self.worker_id = Some(lease.worker);
+        self.lease_until = Some(lease.from.after(lease.duration));
+        self.started_at = Some(lease.from);
+        self.updated_at = lease.from;
     }
 
     /// Its retry policy.
@@ -332,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_text_says_what_is_missing_and_stays_valid() {
+    fn a_cut_text_has_a_note_and_stays_valid() {
         assert_eq!(cut_bytes("aéé".into(), 4), "aé… (2 more bytes)");
         assert_eq!(cut_bytes("a\0".into(), 10), "a\u{fffd}");
     }

@@ -195,7 +195,7 @@ mod tests {
             assert!(check(fine).is_ok(), "{fine}");
         }
         let long = "9".repeat(400);
-        for (wrong, said) in [
+        for (wrong, problem) in [
             (r#""\ud800""#, "\\ud800 is half of a surrogate pair"),
             (r#"{"\uDC00": 1}"#, "\\udc00 is half of a surrogate pair"),
             (r#"["\ud83dx"]"#, "\\ud83d is half of a surrogate pair"),
@@ -205,7 +205,7 @@ mod tests {
             (&long, "the number 99999999999999999999999999999999 is out of range"),
         ] {
             let refused = check(wrong).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("payload: {said}")), "{refused}");
+            assert!(refused.starts_with(&format!("payload: {problem}")), "{refused}");
         }
     }
 

@@ -5,28 +5,28 @@
 //! | what is a job? | [`spec`], [`job`] |
 //! | which states exist, and which transitions? | [`state`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
-//! | what recurs, and when? | [`schedule`] |
-//! | which jobs wait for others, and what follows when one ends? | [`flow`], [`workflow`] |
+//! | what is a schedule, and when are its occurrences? | [`schedule`] |
+//! | which jobs wait for others, and what happens to them when a job ends? | [`flow`], [`workflow`] |
 //! | when is a job a duplicate of another? | [`unique`] |
 //! | what is configured per queue? | [`queue`] |
-//! | limits: how many may start, and which next? | [`limiter`] |
+//! | how many jobs do the limits of a queue allow to start, and which start next? | [`limiter`] |
 //! | why is a job not running? | [`explain`] |
-//! | messages to users | [`notification`] |
+//! | what is a notification? | [`notification`] |
 //! | which actions do operators have? | [`change`] |
-//! | what has changed since an earlier read? | [`changes`] |
-//! | what must an engine implement? | [`store`]; [`dispatch`] if another store hands out its jobs |
+//! | which jobs have changed since an earlier read? | [`changes`] |
+//! | what must an engine implement? | [`store`]; [`dispatch`] if another store dispatches its jobs |
 //! | which jobs does a list contain? | [`filter`] |
 //! | which tokens allow which requests? | [`token`] |
 //! | to which trace does a job belong? | [`trace`] |
-//! | how large may inputs be, and what is rejected? | [`limits`], [`check`] |
-//! | what is redacted? | [`redact`] |
-//! | what is counted for reports? | [`measure`] |
+//! | how large may inputs be, and which are rejected? | [`limits`], [`check`] |
+//! | which values are redacted? | [`redact`] |
+//! | which measurements do reports use? | [`measure`] |
 //! | how are jobs moved between stores? | [`transfer`] |
 //! | which errors exist? | [`error`] |
 //! | ids, times, clocks, JSON, numbers | [`id`], [`time`], [`clock`], [`json`], [`number`] |
 //! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
 //! | JSON schemas of types that are serialised as text | `schema` |
-//! | jobs for tests and examples | [`testing`] |
+//! | how do tests and examples make jobs? | [`testing`] |
 
 pub mod change;
 pub mod changes;
@@ -71,7 +71,7 @@ pub use error::{Error, Invalid, Refused, StoreError};
 pub use filter::{Filter, JobPage, Order, Page};
 pub use flow::{OnParentFailure, ParentResults, Relative};
 pub use id::{AttemptId, EventId, Ids, JobId, ScheduleId, TokenId, WorkerId, WorkflowId};
-pub use job::{Attempt, Event, Job, JobError, LogLevel, LogLine, NewJob, Progress};
+pub use job::{Attempt, Event, Job, JobError, LeaseGrant, LogLevel, LogLine, NewJob, Progress};
 pub use json::Json;
 pub use limiter::{Limits, Rate};
 pub use notification::{NewNotification, Notification};

@@ -76,10 +76,10 @@ impl Limits {
             return Err(Invalid::too_long("weights", self.weights.len(), limits::WEIGHTS_MAX_COUNT, "keys"));
         }
         if !self.weights.is_empty() && !self.fair {
-            return Err(Invalid::new("weights", "count only where keys take turns; say `fair` too"));
+            return Err(Invalid::new("weights", "allowed only together with `fair`"));
         }
         for (key, weight) in &self.weights {
-            check::word("weights", key, limits::KEY_MAX_CHARS)?;
+            check::name("weights", key, limits::KEY_MAX_CHARS)?;
             check::range("weights", *weight, 1..=limits::WEIGHT_MAX)?;
         }
         Ok(())
@@ -393,7 +393,7 @@ mod tests {
             ("rate: must be between 1 and 1000000, not 0", Limits { rate: rate(0, 1), ..Limits::default() }),
             ("key_rate: must be between 1ms and 366d, not 0s", Limits { key_rate: rate(1, 0), ..Limits::default() }),
             (
-                "weights: count only where keys take turns; say `fair` too",
+                "weights: allowed only together with `fair`",
                 Limits { weights: BTreeMap::from([("a".into(), 1)]), ..Limits::default() },
             ),
             (

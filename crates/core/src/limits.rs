@@ -38,7 +38,7 @@ pub const DESCRIPTION_MAX_CHARS: usize = 2_048;
 pub const TAG_MAX_CHARS: usize = 128;
 /// Tags of one job.
 pub const TAGS_MAX_COUNT: usize = 32;
-/// Keys of a payload that one job asks to be redacted.
+/// Keys of a payload that are redacted for one job.
 pub const REDACT_MAX_COUNT: usize = 64;
 /// The highest priority; the lowest is 0.
 pub const PRIORITY_MAX: u8 = 10;

@@ -19,7 +19,7 @@ impl NewNotification {
     /// Rejects invalid input; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(user) = &self.user_id {
-            check::word("user", user, limits::LABEL_MAX_CHARS)?;
+            check::name("user", user, limits::LABEL_MAX_CHARS)?;
         }
         self.message.check("message", limits::NOTIFICATION_MAX_BYTES)
     }

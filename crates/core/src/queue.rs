@@ -100,12 +100,12 @@ pub struct QueueEvent {
 
 /// Rejects an invalid name of a queue.
 pub fn check_name(name: &str) -> Result<(), Invalid> {
-    check::word("queue", name, limits::QUEUE_MAX_CHARS)
+    check::name("queue", name, limits::QUEUE_MAX_CHARS)
 }
 
 /// Rejects a pattern that cannot match any queue.
 pub fn check_pattern(pattern: &str) -> Result<(), Invalid> {
-    check::word("pattern", pattern, limits::QUEUE_MAX_CHARS)
+    check::name("pattern", pattern, limits::QUEUE_MAX_CHARS)
 }
 
 /// Whether a name matches a pattern, in which `*` matches any text and `?` any single character.
@@ -117,23 +117,23 @@ pub fn check_pattern(pattern: &str) -> Result<(), Invalid> {
 /// ```
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut place) = (0, 0);
+    let (mut at, mut position) = (0, 0);
     // The position of the last star, and the end of the part of the name that it has matched so far.
     let mut star: Option<(usize, usize)> = None;
-    while place < name.len() {
+    while position < name.len() {
         match pattern.get(at) {
             Some('*') => {
-                star = Some((at, place));
+                star = Some((at, position));
                 at += 1;
             }
-            Some(one) if *one == '?' || *one == name[place] => {
+            Some(one) if *one == '?' || *one == name[position] => {
                 at += 1;
-                place += 1;
+                position += 1;
             }
             _ => match star {
-                Some((stood, taken)) => {
-                    star = Some((stood, taken + 1));
-                    (at, place) = (stood + 1, taken + 1);
+                Some((star_at, taken)) => {
+                    star = Some((star_at, taken + 1));
+                    (at, position) = (star_at + 1, taken + 1);
                 }
                 None => return false,
             },

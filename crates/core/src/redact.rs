@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn long_parts_are_cut_and_say_so() {
+    fn long_parts_are_cut_with_a_note() {
         let text = format!("[\"{}\"]", "é".repeat(300));
         assert!(shown(&text).contains("… (44 more characters)"));
         let many: Vec<u32> = (0..60).collect();

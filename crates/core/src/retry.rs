@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_grows_as_its_name_says() {
+    fn each_policy_grows_as_documented() {
         let base = Duration::from_secs(10);
         assert_eq!(seconds(&RetryPolicy::exponential(base), 0.5), [10, 20, 40, 80, 160]);
         assert_eq!(seconds(&RetryPolicy::linear(base), 0.5), [10, 20, 30, 40, 50]);

@@ -150,7 +150,7 @@ impl Spec {
     }
 
     /// The workflow that it belongs to, as one of its jobs or as a callback, and its name there.
-    pub fn place(&self) -> Option<(WorkflowId, &str)> {
+    pub fn workflow_node(&self) -> Option<(WorkflowId, &str)> {
         Some((self.workflow_id.or(self.options.callback_of)?, self.options.node.as_deref()?))
     }
 
@@ -166,8 +166,8 @@ impl Spec {
 
     /// Rejects an invalid specification; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
-        check::word("name", &self.name, limits::NAME_MAX_CHARS)?;
-        check::word("queue", &self.queue, limits::QUEUE_MAX_CHARS)?;
+        check::name("name", &self.name, limits::NAME_MAX_CHARS)?;
+        check::name("queue", &self.queue, limits::QUEUE_MAX_CHARS)?;
         self.payload.check("payload", limits::PAYLOAD_MAX_BYTES)?;
         check::range("priority", self.priority, 0..=limits::PRIORITY_MAX)?;
         check::range("max_attempts", self.max_attempts, 1..=limits::ATTEMPTS_MAX_COUNT)?;
@@ -191,11 +191,11 @@ impl JobOptions {
         if self.tags.len() > limits::TAGS_MAX_COUNT {
             return Err(Invalid::too_long("tags", self.tags.len(), limits::TAGS_MAX_COUNT, "tags"));
         }
-        self.tags.iter().try_for_each(|tag| check::word("tags", tag, limits::TAG_MAX_CHARS))?;
+        self.tags.iter().try_for_each(|tag| check::name("tags", tag, limits::TAG_MAX_CHARS))?;
         if self.redact_keys.len() > limits::REDACT_MAX_COUNT {
             return Err(Invalid::too_long("redact_keys", self.redact_keys.len(), limits::REDACT_MAX_COUNT, "keys"));
         }
-        self.redact_keys.iter().try_for_each(|key| check::word("redact_keys", key, limits::LABEL_MAX_CHARS))?;
+        self.redact_keys.iter().try_for_each(|key| check::name("redact_keys", key, limits::LABEL_MAX_CHARS))?;
         check::label("created_by", self.created_by.as_deref(), limits::LABEL_MAX_CHARS)?;
         check::label("trace", self.trace.as_deref(), limits::TRACE_MAX_CHARS)?;
         check::label("trace_state", self.trace_state.as_deref(), limits::TRACE_MAX_CHARS)?;
@@ -207,7 +207,7 @@ impl JobOptions {
         }
         match &self.metadata {
             Some(metadata) if holds_nul(metadata) => {
-                Err(Invalid::new("metadata", "holds the control character U+0000"))
+                Err(Invalid::new("metadata", "contains the control character U+0000"))
             }
             Some(metadata) => Json::of(metadata)
                 .map_err(|error| Invalid::new("metadata", error.to_string()))?
@@ -239,13 +239,13 @@ mod tests {
     fn each_limit_is_named_when_it_is_broken() {
         let cases: Vec<(&str, Spec)> = vec![
             ("name: must not be empty", Spec { name: String::new(), ..spec() }),
-            ("metadata: holds the control character U+0000", {
+            ("metadata: contains the control character U+0000", {
                 let mut spec = spec();
                 spec.options.metadata = Some(serde_json::json!({"a": ["b", "\0"]}));
                 spec
             }),
             ("name: begins or ends with white space", Spec { name: " a".into(), ..spec() }),
-            ("name: holds the control character U+0000", Spec { name: "a\0b".into(), ..spec() }),
+            ("name: contains the control character U+0000", Spec { name: "a\0b".into(), ..spec() }),
             ("queue: 129 characters, at most 128 are allowed", Spec { queue: "é".repeat(129), ..spec() }),
             ("priority: must be between 0 and 10, not 11", Spec { priority: 11, ..spec() }),
             ("max_attempts: must be between 1 and 1000, not 0", Spec { max_attempts: 0, ..spec() }),

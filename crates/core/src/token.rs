@@ -77,7 +77,7 @@ pub struct Token {
 impl Token {
     /// Rejects an invalid token; the error names the field and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
-        check::word("name", &self.name, limits::LABEL_MAX_CHARS)?;
+        check::name("name", &self.name, limits::LABEL_MAX_CHARS)?;
         if self.roles.is_empty() {
             return Err(Invalid::new(
                 "roles",

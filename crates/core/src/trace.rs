@@ -90,18 +90,18 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn what_is_read_is_written_as_it_was() {
+    fn a_parsed_trace_is_written_unchanged() {
         let trace = Trace::read(PARENT, Some("vendor=1,other=x")).unwrap();
         let mut options = JobOptions::default();
         trace.write(&mut options);
         assert_eq!(options.trace.as_deref(), Some(PARENT));
         assert_eq!(Trace::of(&options), Some(trace));
         let later = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more";
-        assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), PARENT, "a later version may say more");
+        assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), PARENT, "a later version may have more fields");
     }
 
     #[test]
-    fn what_cannot_be_understood_is_no_trace() {
+    fn invalid_headers_are_ignored() {
         for wrong in [
             "",
             "00",

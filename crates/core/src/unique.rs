@@ -65,9 +65,7 @@ impl Unique {
             check::duration("unique.period", period, Duration::from_millis(1), limits::KEEP_MAX)?;
         }
         match self.states.iter().find(|status| matches!(status, Status::Cancelled | Status::Deleted)) {
-            Some(status) => {
-                Err(Invalid::new("unique.states", format!("a job that is {status} has given its key back")))
-            }
+            Some(status) => Err(Invalid::new("unique.states", format!("a job that is {status} has released its key"))),
             None => Ok(()),
         }
     }
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_lasts_as_long_as_period_and_states_say() {
+    fn a_conflict_lasts_for_the_period_or_while_the_state_matches() {
         let at = Timestamp::from_micros;
         let unique = Unique { states: vec![Status::Queued], ..Unique::default() };
         assert!(unique.conflicts(Status::Queued, None, at(5)) && !unique.conflicts(Status::Dead, None, at(5)));
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_started_is_not_changed_and_time_is_only_pushed_back() {
+    fn started_jobs_are_not_changed_and_the_time_is_only_postponed() {
         let (early, late) = (Timestamp::from_micros(1), Timestamp::from_micros(2));
         let both = Unique { replace_payload: true, debounce: true, ..Unique::default() };
         let update = |status, from, to| both.update(status, from, to);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workflow_stands_as_its_jobs_do() {
+    fn the_status_of_a_workflow_follows_from_its_jobs() {
         let status = |total, succeeded, dead, cancelled| {
             let ends = Ends { total, succeeded, dead, cancelled };
             let (id, at) = (WorkflowId::from_bits(1), Timestamp::MIN);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_job_that_is_deleted_keeps_its_place() {
+    fn a_finished_job_that_is_deleted_is_still_counted() {
         assert_eq!(EndsChange::of(Status::Succeeded, Status::Deleted), EndsChange::default());
         assert_eq!(EndsChange::of(Status::Queued, Status::Deleted), EndsChange { cancelled: 1, ..Default::default() });
         assert_eq!(EndsChange::of(Status::Dead, Status::Queued), EndsChange { dead: -1, ..Default::default() });

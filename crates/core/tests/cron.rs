@@ -276,7 +276,7 @@ fn ten_thousand_random_expressions_agree_with_an_independent_implementation() {
 }
 
 #[test]
-fn what_never_happens_is_refused() {
+fn expressions_without_occurrences_are_refused() {
     let now: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
     let refused = |cron: &str, adjust: fn(&mut ScheduleSpec)| {
         let mut spec = ScheduleSpec::new("x", cron, Spec::new("x", Json::null()));

@@ -14,7 +14,7 @@ pub fn dot(name: &str, nodes: &[GraphNode]) -> String {
     }
     for (at, node) in nodes.iter().enumerate() {
         // Graphviz interprets entities in labels, so an ampersand must be escaped as an entity.
-        let label = format!("{}\\n{}", dot_escaped(&node.node), dot_escaped(&node.note())).replace('&', "&amp;");
+        let label = format!("{}\\n{}", dot_escaped(&node.node), dot_escaped(&node.subtitle())).replace('&', "&amp;");
         let ink = if node.status == Status::Waiting { "#ffffff" } else { "#0f172a" };
         out += &format!("  n{at} [label=\"{label}\", fillcolor=\"{}\", fontcolor=\"{ink}\"];\n", colour(node.status));
     }

@@ -121,7 +121,7 @@ impl Layout {
     }
 
     /// The position of each point within its layer; every component starts at 0.
-    pub(crate) fn place(&self, room: Room) -> Vec<i64> {
+    pub(crate) fn positions(&self, room: Room) -> Vec<i64> {
         let mut at = vec![0; self.layer.len()];
         for part in &self.parts {
             part.iter().for_each(|layer| stack(layer, room, &mut at));
@@ -158,20 +158,21 @@ impl Layout {
 
     /// Moves single points slightly if that straightens a small bend.
     pub(crate) fn nudge(&self, layer: &[usize], room: Room, at: &mut [i64]) {
-        for (place, &point) in layer.iter().enumerate() {
-            let (before, after) = (layer[..place].last(), layer.get(place + 1));
+        for (index, &point) in layer.iter().enumerate() {
+            let (before, after) = (layer[..index].last(), layer.get(index + 1));
             let start = before.map_or(i64::MIN, |&other| at[other] + room(other).1 + room(point).0);
             let end = after.map_or(i64::MAX, |&other| at[other] - room(other).0 - room(point).1);
             let now = at[point];
-            let places = (now - 3..=now + 3).filter(|place| (start..=end).contains(place));
-            let effort = |place: i64| if place == now { 0 } else { 10 + (place - now).abs() };
-            at[point] = places.min_by_key(|&place| self.bending(point, place, at) + effort(place)).unwrap_or(now);
+            let positions = (now - 3..=now + 3).filter(|position| (start..=end).contains(position));
+            let effort = |position: i64| if position == now { 0 } else { 10 + (position - now).abs() };
+            at[point] =
+                positions.min_by_key(|&position| self.bending(point, position, at) + effort(position)).unwrap_or(now);
         }
     }
 
     /// The cost of the bends of a point's lines at this position. Small bends look worst, and cost extra.
-    pub(crate) fn bending(&self, point: usize, place: i64, at: &[i64]) -> i64 {
-        let bend = |&other: &usize| match (at[other] - place).abs() {
+    pub(crate) fn bending(&self, point: usize, position: i64, at: &[i64]) -> i64 {
+        let bend = |&other: &usize| match (at[other] - position).abs() {
             0 => 0,
             off @ 1..=3 => off + 60,
             off => off + 40,
@@ -221,7 +222,7 @@ fn order(len: usize, sweep: usize) -> impl Iterator<Item = usize> {
 }
 
 fn number(layer: &[usize], rank: &mut [usize]) {
-    layer.iter().enumerate().for_each(|(place, &point)| rank[point] = place);
+    layer.iter().enumerate().for_each(|(index, &point)| rank[point] = index);
 }
 
 fn mean_rank(point: usize, near: &[usize], rank: &[usize]) -> usize {
@@ -229,7 +230,7 @@ fn mean_rank(point: usize, near: &[usize], rank: &[usize]) -> usize {
     sum.checked_div(near.len()).unwrap_or(rank[point] * 1_000)
 }
 
-/// The median. Wished positions round down and blocks round up, so that branches end in the column where they began.
+/// The median. Target positions round down and blocks round up, so that branches end in the column where they began.
 fn middle(sorted: &[i64], round_up: bool) -> Option<i64> {
     let (low, high) = (sorted.get(sorted.len().saturating_sub(1) / 2)?, sorted.get(sorted.len() / 2)?);
     Some((low + high + i64::from(round_up)).div_euclid(2))
@@ -245,7 +246,7 @@ fn stack(layer: &[usize], room: Room, at: &mut [i64]) {
     }
 }
 
-/// Places the points of a layer as near to their wished positions as their order and room allow. Points that would
+/// Places the points of a layer as near to their target positions as their order and room allow. Points that would
 /// overlap form a block at the median of their targets, so that most edges stay straight.
 fn settle(layer: &[usize], room: Room, at: &mut [i64], target: &dyn Fn(usize, &[i64]) -> i64) {
     let (mut blocks, mut offsets) = (Vec::<Vec<i64>>::new(), Vec::new());
@@ -262,8 +263,8 @@ fn settle(layer: &[usize], room: Room, at: &mut [i64], target: &dyn Fn(usize, &[
         }
         blocks.push(block);
     }
-    let places = blocks.iter().flat_map(|block| vec![middle(block, true).unwrap_or(0); block.len()]);
-    for ((&point, offset), place) in layer.iter().zip(offsets).zip(places) {
-        at[point] = place + offset;
+    let block_positions = blocks.iter().flat_map(|block| vec![middle(block, true).unwrap_or(0); block.len()]);
+    for ((&point, offset), position) in layer.iter().zip(offsets).zip(block_positions) {
+        at[point] = position + offset;
     }
 }

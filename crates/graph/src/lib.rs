@@ -42,7 +42,7 @@ impl GraphNode {
         if self.job == self.node || self.job.is_empty() { String::new() } else { format!(" · {}", cut(&self.job)) }
     }
 
-    fn note(&self) -> String {
+    fn subtitle(&self) -> String {
         format!("{}{}", self.status, self.kind())
     }
 
@@ -54,7 +54,7 @@ impl GraphNode {
 /// The jobs of a workflow as they are drawn. A callback waits for all other jobs; it is drawn after the last ones only,
 /// which means the same.
 pub fn picture(nodes: &[Node], is_callback: fn(&Node) -> bool) -> Vec<GraphNode> {
-    let places: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
+    let indexes: HashMap<JobId, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
     let members = nodes.iter().filter(|node| !is_callback(node));
     let waited_for: HashSet<JobId> = members.flat_map(|node| node.parents.iter().copied()).collect();
     let drawn = |node: &Node| {
@@ -63,7 +63,7 @@ pub fn picture(nodes: &[Node], is_callback: fn(&Node) -> bool) -> Vec<GraphNode>
             node: node.node.clone(),
             job: node.name.clone(),
             status: node.status,
-            parents: node.parents.iter().filter(shown).filter_map(|parent| places.get(parent)).copied().collect(),
+            parents: node.parents.iter().filter(shown).filter_map(|parent| indexes.get(parent)).copied().collect(),
         }
     };
     nodes.iter().map(drawn).collect()
@@ -131,19 +131,19 @@ mod tests {
         let at = |row: usize, column: usize| grid.get(row).and_then(|line| line.get(column)).copied().unwrap_or(' ');
         let name = |row: usize, column: usize| grid[row][column + 2..].iter().take_while(|c| **c != ' ').collect();
         let mut edges = BTreeSet::new();
-        let places = grid.iter().enumerate().flat_map(|(row, line)| (0..line.len()).map(move |column| (row, column)));
-        for (row, column) in places.filter(|&(row, column)| at(row, column) == '●') {
-            let (mut ways, mut seen) = (vec![(row + 1, column, DOWN)], BTreeSet::new());
-            while let Some((y, x, way)) = ways.pop() {
+        let cells = grid.iter().enumerate().flat_map(|(row, line)| (0..line.len()).map(move |column| (row, column)));
+        for (row, column) in cells.filter(|&(row, column)| at(row, column) == '●') {
+            let (mut paths, mut seen) = (vec![(row + 1, column, DOWN)], BTreeSet::new());
+            while let Some((y, x, direction)) = paths.pop() {
                 if at(y, x) == '●' {
                     edges.insert((name(row, column), name(y, x)));
-                } else if at(y, x) != ' ' && seen.insert((y, x, way)) {
+                } else if at(y, x) != ' ' && seen.insert((y, x, direction)) {
                     let line = LINES.iter().rposition(|line| *line == at(y, x)).expect("a line");
-                    let crosses = way != DOWN && line == usize::from(UP | DOWN);
-                    let goes = |to: u8| if crosses { to == way } else { line & usize::from(to) != 0 };
-                    ways.extend(goes(DOWN).then_some((y + 1, x, DOWN)));
-                    ways.extend((goes(LEFT) && way != RIGHT).then(|| (y, x - 1, LEFT)));
-                    ways.extend((goes(RIGHT) && way != LEFT).then_some((y, x + 1, RIGHT)));
+                    let crosses = direction != DOWN && line == usize::from(UP | DOWN);
+                    let goes = |to: u8| if crosses { to == direction } else { line & usize::from(to) != 0 };
+                    paths.extend(goes(DOWN).then_some((y + 1, x, DOWN)));
+                    paths.extend((goes(LEFT) && direction != RIGHT).then(|| (y, x - 1, LEFT)));
+                    paths.extend((goes(RIGHT) && direction != LEFT).then_some((y, x + 1, RIGHT)));
                 }
             }
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_says_that_there_are_no_jobs() {
+    fn an_empty_graph_says_that_there_are_no_jobs() {
         assert_eq!(plain(&[]), "no jobs");
         assert!(dot("w", &[]).contains("no jobs") && svg("w", &[]).contains(">no jobs<"));
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_any_workflow_lead_exactly_where_its_edges_do() {
+    fn the_lines_of_a_drawing_match_the_edges_of_the_workflow() {
         let mut seed = 7_u64;
         let mut random = |below: usize| {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_too_large_becomes_a_list() {
+    fn a_large_graph_is_shown_as_a_list() {
         let list = plain(&many(61, |at| if at == 60 { vec![0, 1] } else { Vec::new() }));
         assert!(list.starts_with("1  ● n0  queued\n") && list.ends_with("\n2  ● n60  queued  after: n0, n1"));
         let wide = plain(&many(31, |at| if at == 30 { (0..30).collect() } else { Vec::new() }));
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_parents_that_do_not_exist_are_survived() {
+    fn cycles_and_missing_parents_are_drawn_without_error() {
         let nodes = many(9, |at| vec![(at + 1) % 9, at, usize::MAX, 3, 3]);
         assert_eq!(plain(&nodes).matches('●').count(), 9);
         assert!(dot("w", &nodes).contains("n3 -> n8;") && svg("w", &nodes).matches("<g transform").count() == 9);
     }
 
     #[test]
-    fn names_cannot_break_out_of_dot_or_svg() {
+    fn names_are_escaped_in_dot_and_svg() {
         let nodes = [job("a\"b\\ <&'>", "dead", &[])];
         assert!(dot("x\"y", &nodes).starts_with(r#"digraph "x\"y" {"#));
         assert!(dot("x\"y", &nodes).contains(r##"n0 [label="a\"b\\ <&amp;'>\ndead", fillcolor="#ef4444""##));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_jobs_take_no_time_in_any_shape() {
+    fn ten_thousand_jobs_are_drawn_in_seconds_in_any_shape() {
         let start = std::time::Instant::now();
         let fan = many(10_000, |at| if at == 9_999 { (0..9_999).collect() } else { Vec::new() });
         let chain = many(10_000, |at| if at == 0 { Vec::new() } else { vec![at - 1, at / 2, 0] });

@@ -34,7 +34,7 @@ pub fn embedded(name: &str, nodes: &[GraphNode], link: &dyn Fn(usize) -> String)
 fn draw(name: &str, nodes: &[GraphNode], link: Option<&dyn Fn(usize) -> String>) -> String {
     let layout = Layout::of(nodes);
     let half = |point: usize| (BOX_GAP + if point < nodes.len() { BOX_HEIGHT } else { BEND_HEIGHT }) / 2;
-    let units = layout.place(&|point| (half(point) / UNIT, half(point) / UNIT));
+    let units = layout.positions(&|point| (half(point) / UNIT, half(point) / UNIT));
     let mut y: Vec<i64> = units.into_iter().map(|at| at * UNIT).collect();
     let mut height = MARGIN;
     for part in &layout.parts {
@@ -42,19 +42,19 @@ fn draw(name: &str, nodes: &[GraphNode], link: Option<&dyn Fn(usize) -> String>)
         part.iter().flatten().for_each(|&point| y[point] += height - BOX_GAP / 2);
         height += bottom;
     }
-    let plate = Plate { nodes, layout: &layout, y, box_width: box_width(nodes), link };
+    let drawing = SvgDrawing { nodes, layout: &layout, y, box_width: box_width(nodes), link };
     let layers = layout.parts.iter().map(Vec::len).max().unwrap_or(0);
-    plate.svg(name, plate.x(layers.max(1)) - LAYER_GAP + MARGIN, height.max(MARGIN + BOX_HEIGHT) - BOX_GAP + MARGIN)
+    drawing.svg(name, drawing.x(layers.max(1)) - LAYER_GAP + MARGIN, height.max(MARGIN + BOX_HEIGHT) - BOX_GAP + MARGIN)
 }
 
 /// All boxes have the width of the widest label. A little more than half an em per column is enough for most letters.
 fn box_width(nodes: &[GraphNode]) -> i64 {
-    let tenths = |node: &GraphNode| (node.name().width() * 78).max(node.note().width() * 64);
+    let tenths = |node: &GraphNode| (node.name().width() * 78).max(node.subtitle().width() * 64);
     i64::try_from(nodes.iter().map(tenths).max().unwrap_or(0) / 10).unwrap_or(0).max(84) + 40
 }
 
 /// An SVG in progress: its contents, and the vertical position of each point.
-struct Plate<'a> {
+struct SvgDrawing<'a> {
     nodes: &'a [GraphNode],
     layout: &'a Layout,
     y: Vec<i64>,
@@ -62,7 +62,7 @@ struct Plate<'a> {
     link: Option<&'a dyn Fn(usize) -> String>,
 }
 
-impl Plate<'_> {
+impl SvgDrawing<'_> {
     fn x(&self, layer: usize) -> i64 {
         MARGIN + i64::try_from(layer).unwrap_or(0) * (self.box_width + LAYER_GAP)
     }
@@ -100,7 +100,7 @@ impl Plate<'_> {
     fn job(&self, out: &mut String, at: usize, node: &GraphNode) {
         let (x, y) = (self.x(self.layout.layer[at]), self.y[at] - BOX_HEIGHT / 2);
         let (width, bar_height, text_width) = (self.box_width, BOX_HEIGHT - 24, self.box_width - 6);
-        let (name, note) = (xml_escaped(&node.name()), xml_escaped(&node.note()));
+        let (name, subtitle) = (xml_escaped(&node.name()), xml_escaped(&node.subtitle()));
         let link = self.link.map(|link| xml_escaped(&link(at)));
         let (open, close) = link.map_or_else(Default::default, |to| (format!("<a href=\"{to}\">"), "</a>"));
         *out += &format!(
@@ -108,7 +108,7 @@ impl Plate<'_> {
              <rect class=\"box\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"10\"/>\
              <rect x=\"12\" y=\"12\" width=\"4\" height=\"{bar_height}\" rx=\"2\" class=\"s-{}\" fill=\"{}\"/>\
              <svg width=\"{text_width}\" height=\"{BOX_HEIGHT}\"><text class=\"name\" x=\"26\" y=\"23\">{name}</text>\
-             <text class=\"note\" x=\"26\" y=\"39\">{note}</text></svg></g>{close}\n",
+             <text class=\"note\" x=\"26\" y=\"39\">{subtitle}</text></svg></g>{close}\n",
             xml_escaped(&node.node),
             node.status,
             colour(node.status)

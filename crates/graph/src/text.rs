@@ -28,15 +28,15 @@ pub fn text(nodes: &[GraphNode], paint: &dyn Fn(&str, Status) -> String) -> Stri
 
 fn list(nodes: &[GraphNode], paint: Paint) -> String {
     let (layer, _) = layered(nodes);
-    let mut places: Vec<usize> = (0..nodes.len()).collect();
-    places.sort_by_key(|&at| layer[at]);
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.sort_by_key(|&at| layer[at]);
     let digits = (layer.iter().max().unwrap_or(&0) + 1).to_string().len();
     let line = |&at: &usize| {
         let (node, status) = (&nodes[at], nodes[at].status);
         let head = format!("{:>digits$}  {} {}", layer[at] + 1, paint("●", status), node.name());
         format!("{head}  {}{}{}", paint(status.as_str(), status), node.kind(), after(node, nodes)).trim_end().to_owned()
     };
-    places.iter().map(line).collect::<Vec<_>>().join("\n")
+    order.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn after(node: &GraphNode, nodes: &[GraphNode]) -> String {
@@ -56,11 +56,11 @@ pub(crate) const RIGHT: u8 = 8;
 /// The character for each combination of directions.
 pub(crate) const LINES: [char; 16] = [' ', '│', '│', '│', '─', '╯', '╮', '┤', '─', '╰', '╭', '├', '─', '┴', '┬', '┼'];
 
-/// A row of the drawing: lines, and the words drawn over them by column, with their visible widths.
+/// A row of the drawing: lines, and the labels drawn over them by column, with their visible widths.
 #[derive(Clone)]
 struct Row {
     lines: Vec<u8>,
-    words: BTreeMap<usize, (String, usize)>,
+    labels: BTreeMap<usize, (String, usize)>,
 }
 
 impl Row {
@@ -78,11 +78,11 @@ impl Row {
     fn print(&self) -> String {
         let (mut out, mut column) = (String::new(), 0);
         while let Some(&line) = self.lines.get(column) {
-            match self.words.get(&column) {
-                Some((word, _)) => out.push_str(word),
+            match self.labels.get(&column) {
+                Some((label, _)) => out.push_str(label),
                 None => out.push(LINES[usize::from(line)]),
             }
-            column += self.words.get(&column).map_or(1, |(_, width)| (*width).max(1));
+            column += self.labels.get(&column).map_or(1, |(_, width)| (*width).max(1));
         }
         out.trim_end().to_owned()
     }
@@ -134,13 +134,13 @@ fn drawing(nodes: &[GraphNode], paint: Paint) -> Option<String> {
     if !layout.fine {
         return None;
     }
-    let label = |node: &GraphNode| 2 + node.name().width().max(node.note().width());
+    let label = |node: &GraphNode| 2 + node.name().width().max(node.subtitle().width());
     // Lines that arrive from different nets need separate columns until they are merged above the job.
     let sets = |point: usize| layout.above[point].iter().map(|&from| &layout.below[from]).collect::<BTreeSet<_>>();
     let width = |point: usize| nodes.get(point).map_or(1, label).max(3 * sets(point).len());
     let width: Vec<usize> = (0..layout.layer.len()).map(width).collect();
-    let places = layout.place(&|point| (0, i64::try_from(width[point] + 3).unwrap_or(0)));
-    let column: Vec<usize> = places.into_iter().map(|at| usize::try_from(at).unwrap_or(0)).collect();
+    let positions = layout.positions(&|point| (0, i64::try_from(width[point] + 3).unwrap_or(0)));
+    let column: Vec<usize> = positions.into_iter().map(|at| usize::try_from(at).unwrap_or(0)).collect();
     let columns = column.iter().zip(&width).map(|(column, width)| column + width).max()?;
     let mut drawing = Drawing { nodes, layout: &layout, column, width, rows: Vec::new() };
     let part = |part: &Vec<Vec<usize>>| drawing.part(part, columns, paint);
@@ -149,7 +149,7 @@ fn drawing(nodes: &[GraphNode], paint: Paint) -> Option<String> {
 
 impl Drawing<'_> {
     fn part(&mut self, layers: &[Vec<usize>], columns: usize, paint: Paint) -> String {
-        let empty = Row { lines: vec![0; columns], words: BTreeMap::new() };
+        let empty = Row { lines: vec![0; columns], labels: BTreeMap::new() };
         for (depth, layer) in layers.iter().enumerate() {
             let mut rows = [empty.clone(), empty.clone()];
             layer.iter().for_each(|&point| self.point(&mut rows, point, paint));
@@ -169,10 +169,11 @@ impl Drawing<'_> {
         }
         let Some(node) = self.nodes.get(point) else { return first.down(column) };
         let (name, status) = (node.name(), node.status);
-        first.words.insert(column, (format!("{} {name}", paint("●", status)), 2 + name.width()));
-        second
-            .words
-            .insert(column + 2, (format!("{}{}", paint(status.as_str(), status), node.kind()), node.note().width()));
+        first.labels.insert(column, (format!("{} {name}", paint("●", status)), 2 + name.width()));
+        second.labels.insert(
+            column + 2,
+            (format!("{}{}", paint(status.as_str(), status), node.kind()), node.subtitle().width()),
+        );
     }
 
     /// Draws the lines between two layers.
@@ -212,17 +213,17 @@ impl Drawing<'_> {
     /// Assigns each net that reaches a point an arrival column in which no line of another net comes down, so that
     /// lines of different nets never overlap. A net without other targets may join another one.
     fn dock(&self, nets: &mut [Net], point: usize) {
-        let (place, room) = (self.column[point], self.width[point]);
+        let (own, room) = (self.column[point], self.width[point]);
         let taken: BTreeSet<usize> = nets.iter().flat_map(|net| net.from.iter().copied()).collect();
-        let columns = (place..place + room).step_by(2).chain((place + 1..place + room).step_by(2));
+        let columns = (own..own + room).step_by(2).chain((own + 1..own + room).step_by(2));
         let mut free = columns.filter(|column| !taken.contains(column));
         let mut arriving: Vec<&mut Net> = nets.iter_mut().filter(|net| net.to.contains_key(&point)).collect();
-        arriving.sort_by_key(|net| (net.to.len() == 1, !net.from.contains(&place), net.from.clone()));
+        arriving.sort_by_key(|net| (net.to.len() == 1, !net.from.contains(&own), net.from.clone()));
         let mut host = None;
         for net in arriving {
-            let above = net.from.contains(&place).then_some(place);
+            let above = net.from.contains(&own).then_some(own);
             let joined = host.filter(|_| net.to.len() == 1);
-            let column = above.or(joined).or_else(|| free.next()).unwrap_or(place);
+            let column = above.or(joined).or_else(|| free.next()).unwrap_or(own);
             host = host.or(Some(column));
             net.to.insert(point, column);
         }
@@ -232,11 +233,11 @@ impl Drawing<'_> {
     fn merged(&self, empty: &Row, nets: &[Net], next: &[usize]) -> Option<Row> {
         let mut row = empty.clone();
         for &point in next {
-            let place = self.column[point];
+            let own = self.column[point];
             let columns: BTreeSet<usize> = nets.iter().filter_map(|net| net.to.get(&point).copied()).collect();
-            row.across(*columns.first()?.min(&place), *columns.last()?.max(&place));
+            row.across(*columns.first()?.min(&own), *columns.last()?.max(&own));
             columns.iter().for_each(|&column| row.lines[column] |= UP);
-            row.lines[place] |= DOWN;
+            row.lines[own] |= DOWN;
         }
         row.lines.iter().any(|line| line & (LEFT | RIGHT) != 0).then_some(row)
     }
@@ -254,10 +255,10 @@ fn assign_rows(nets: &mut [Net]) -> usize {
         let slot = (0..=order.len()).min_by_key(cost).unwrap_or(0);
         order.insert(slot, net);
     }
-    for (place, &net) in order.iter().enumerate() {
+    for (index, &net) in order.iter().enumerate() {
         let (start, end) = nets[net].span();
         let touches = |&&other: &&usize| nets[other].span().0 <= end + 1 && start <= nets[other].span().1 + 1;
-        let earlier = order[..place].iter().filter(touches);
+        let earlier = order[..index].iter().filter(touches);
         nets[net].row = earlier.map(|&other| nets[other].row + 1).max().unwrap_or(0);
     }
     order.iter().map(|&net| nets[net].row + 1).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Punctual, a durable job scheduler.
 //!
-//! Jobs live in a database: one SQLite file to start with. A worker in your own process runs them. Every job survives
-//! crashes, runs on time, and leaves a full record of what happened to it.
+//! Jobs are stored in a database: a SQLite file to start with. A worker in your own process runs them. Jobs survive
+//! crashes, start on time, and leave a full audit trail.
 //!
 //! ```
 //! use punctual::{Context, Failure, Job, Punctual, Worker};

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Place, until};
+use common::{TestStore, until};
 use hmac::{Hmac, KeyInit, Mac};
 use punctual::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts, Context, Draft, Failure, Filter, ManualClock,
@@ -29,18 +29,18 @@ const HOUR: Duration = Duration::from_secs(3_600);
 on_each_engine! {
     a_burst_of_deaths_is_one_signed_request
     a_request_that_is_refused_is_sent_again
-    of_several_that_look_one_tells
-    a_queue_without_live_workers_is_told_reminded_of_and_resolved
-    a_queue_that_is_later_than_its_limit_is_told_until_it_is_not
-    a_paused_queue_is_nobodys_trouble
-    a_missed_schedule_is_told_with_the_tick_that_finds_it
-    many_missed_schedules_are_not_told_one_by_one
+    of_several_concurrent_checks_one_raises_the_alert
+    an_alert_of_a_queue_without_live_workers_is_raised_repeated_and_resolved
+    an_alert_of_a_late_queue_is_raised_and_resolved
+    a_paused_queue_raises_no_alert
+    a_missed_schedule_raises_an_alert_with_the_tick_that_finds_it
+    many_missed_schedules_raise_one_alert
     each_webhook_gets_the_kinds_that_it_wants
-    an_alert_that_somebody_else_made_is_not_sent
+    an_alert_job_of_another_client_is_not_sent
     an_alert_that_dies_raises_none
-    what_died_while_nobody_looked_is_told_but_not_what_died_before_the_first_look
-    a_worker_whose_slots_are_taken_tells_all_the_same
-    the_memory_of_alerts_is_nobody_elses_schedule
+    deaths_between_checks_raise_an_alert_and_deaths_before_the_first_check_do_not
+    a_worker_without_free_slots_still_sends_alerts
+    the_schedule_that_stores_alerts_is_reserved
 }
 
 /// A request that was received.
@@ -127,33 +127,33 @@ struct Scene {
     clock: ManualClock,
     worker: ManualWorker,
     receiver: Receiver,
-    place: Place,
+    test_store: TestStore,
 }
 
 impl Scene {
-    async fn new(new_place: fn() -> Place) -> Self {
-        Self::with(new_place, |receiver| Alerts::new().webhook(receiver.webhook())).await
+    async fn new(new_store: fn() -> TestStore) -> Self {
+        Self::with(new_store, |receiver| Alerts::new().webhook(receiver.webhook())).await
     }
 
-    async fn with(new_place: fn() -> Place, alerts: impl Fn(&Receiver) -> Alerts) -> Self {
-        let (place, receiver) = (new_place(), Receiver::start());
-        let (punctual, clock) = place.connect_with_clock().await;
+    async fn with(new_store: fn() -> TestStore, alerts: impl Fn(&Receiver) -> Alerts) -> Self {
+        let (test_store, receiver) = (new_store(), Receiver::start());
+        let (punctual, clock) = test_store.connect_with_clock().await;
         let worker = manual(&punctual, alerts(&receiver));
-        assert_eq!(worker.look_for_alerts().await.unwrap(), [], "nothing has happened yet");
-        Self { punctual, clock, worker, receiver, place }
+        assert_eq!(worker.check_alerts().await.unwrap(), [], "nothing has happened yet");
+        Self { punctual, clock, worker, receiver, test_store }
     }
 
     fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    async fn look(&self) -> Vec<Alert> {
-        self.worker.look_for_alerts().await.unwrap()
+    async fn check(&self) -> Vec<Alert> {
+        self.worker.check_alerts().await.unwrap()
     }
 
     /// Checks for alerts, and returns kind and state of those that were raised.
-    async fn told(&self) -> Vec<(AlertKind, AlertState)> {
-        self.look().await.iter().map(|alert| (alert.kind, alert.state)).collect()
+    async fn states(&self) -> Vec<(AlertKind, AlertState)> {
+        self.check().await.iter().map(|alert| (alert.kind, alert.state)).collect()
     }
 
     async fn enqueue(&self, name: &str, jobs: usize) {
@@ -186,27 +186,27 @@ impl Scene {
 }
 
 fn manual(punctual: &Punctual, alerts: Alerts) -> ManualWorker {
-    let dies = |_: Context| async { Err(Failure::for_good("no such mailbox")) };
+    let dies = |_: Context| async { Err(Failure::permanent("no such mailbox")) };
     let worker =
         Worker::builder(punctual.clone()).handler("send", dies).handler("report", |_: Context| async { Ok(None) });
     worker.alerts(alerts).manual().unwrap()
 }
 
-async fn a_burst_of_deaths_is_one_signed_request(new_place: fn() -> Place) {
-    let scene = Scene::with(new_place, |receiver| {
+async fn a_burst_of_deaths_is_one_signed_request(new_store: fn() -> TestStore) {
+    let scene = Scene::with(new_store, |receiver| {
         Alerts::new().webhook(receiver.webhook()).dashboard("https://punctual.example/")
     })
     .await;
     scene.enqueue("send", 7).await;
     assert_eq!(scene.run().await, 7);
     scene.pass(1);
-    assert_eq!(scene.told().await, [], "others may follow");
+    assert_eq!(scene.states().await, [], "others may follow");
     scene.enqueue("send", 5).await;
     assert_eq!(scene.run().await, 5);
     scene.pass(10);
-    assert_eq!(scene.told().await, [(AlertKind::DeadJobs, AlertState::Raised)]);
+    assert_eq!(scene.states().await, [(AlertKind::DeadJobs, AlertState::Raised)]);
     scene.pass(10);
-    assert_eq!(scene.told().await, [], "it is told");
+    assert_eq!(scene.states().await, [], "it was raised already");
     assert_eq!(scene.run().await, 1);
     let got = scene.receiver.got();
     assert_eq!(got.len(), 1);
@@ -225,8 +225,8 @@ async fn a_burst_of_deaths_is_one_signed_request(new_place: fn() -> Place) {
     assert!(!stored.contains(SECRET) && !stored.contains(&scene.receiver.address), "{stored}");
 }
 
-async fn a_request_that_is_refused_is_sent_again(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_request_that_is_refused_is_sent_again(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.receiver.answer(&[
         "500 Internal Server Error\r\nContent-Length: 4\r\n\r\nbusy",
         "302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
@@ -235,22 +235,22 @@ async fn a_request_that_is_refused_is_sent_again(new_place: fn() -> Place) {
     scene.enqueue("send", 1).await;
     scene.run().await;
     scene.pass(1);
-    scene.look().await;
+    scene.check().await;
     scene.pass(10);
-    assert_eq!(scene.look().await.len(), 1);
+    assert_eq!(scene.check().await.len(), 1);
     for seconds in [0, 10, 20] {
         scene.pass(seconds);
         assert_eq!(scene.run().await, 1);
     }
     scene.pass(1_790);
-    assert_eq!(scene.run().await, 0, "it was asked to wait");
+    assert_eq!(scene.run().await, 0, "the receiver requested a delay");
     scene.pass(10);
     assert_eq!(scene.run().await, 1);
     let got = scene.receiver.got();
     let ids: Vec<_> = got.iter().map(|request| request.headers["punctual-id"].clone()).collect();
     assert!(ids.len() == 4 && ids.iter().all(|id| *id == ids[0]), "the same alert: {ids:?}");
     let times: Vec<_> = got.iter().map(|request| request.signed_at() - got[0].signed_at()).collect();
-    assert_eq!(times, [0, 10, 30, 1_830], "each time signed anew");
+    assert_eq!(times, [0, 10, 30, 1_830], "each request has its own signature");
     let job = &scene.alert_jobs().await[0];
     assert_eq!(job.status, Status::Succeeded);
     let logs = scene.punctual.store().logs(job.id, 10).await.unwrap();
@@ -258,9 +258,9 @@ async fn a_request_that_is_refused_is_sent_again(new_place: fn() -> Place) {
     assert_eq!(logs, ["answered 500: busy", "answered 302", "answered 429", "answered 204"]);
 }
 
-async fn of_several_that_look_one_tells(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
-    let other = scene.place.connect_by(&scene.clock).await;
+async fn of_several_concurrent_checks_one_raises_the_alert(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
+    let other = scene.test_store.connect_by(&scene.clock).await;
     let others = manual(&other, Alerts::new().webhook(scene.receiver.webhook()));
     for round in 1..=5 {
         scene.enqueue("send", 3).await;
@@ -268,10 +268,10 @@ async fn of_several_that_look_one_tells(new_place: fn() -> Place) {
         for seconds in [1, 60] {
             scene.pass(seconds);
             // The slower one has stored nothing, and finds nothing to report the next time.
-            let (one, two) = tokio::join!(scene.look(), others.look_for_alerts());
+            let (one, two) = tokio::join!(scene.check(), others.check_alerts());
             assert_eq!(one.len() + two.unwrap().len(), usize::from(seconds > 1));
         }
-        assert_eq!(scene.look().await.len() + others.look_for_alerts().await.unwrap().len(), 0);
+        assert_eq!(scene.check().await.len() + others.check_alerts().await.unwrap().len(), 0);
         // With Redis, jobs that another process has stored in its own queue become visible a moment later.
         let deadline = Instant::now() + Duration::from_secs(30);
         while scene.receiver.got().len() < round {
@@ -284,27 +284,27 @@ async fn of_several_that_look_one_tells(new_place: fn() -> Place) {
     assert_eq!(counts, [3, 3, 3, 3, 3]);
 }
 
-async fn a_queue_without_live_workers_is_told_reminded_of_and_resolved(new_place: fn() -> Place) {
+async fn an_alert_of_a_queue_without_live_workers_is_raised_repeated_and_resolved(new_store: fn() -> TestStore) {
     let scene =
-        Scene::with(new_place, |receiver| Alerts::new().late_after(24 * HOUR).webhook(receiver.webhook())).await;
+        Scene::with(new_store, |receiver| Alerts::new().late_after(24 * HOUR).webhook(receiver.webhook())).await;
     scene.enqueue("resize", 3).await;
     scene.punctual.enqueue(Draft::new("later", &()).queue("mail").delay(48 * HOUR)).await.unwrap();
     scene.heartbeat("other").await;
     scene.pass(1);
-    assert_eq!(scene.told().await, []);
+    assert_eq!(scene.states().await, []);
     scene.pass(30);
-    assert_eq!(scene.told().await, [(AlertKind::NoWorkers, AlertState::Raised)]);
+    assert_eq!(scene.states().await, [(AlertKind::NoWorkers, AlertState::Raised)]);
     scene.pass(3_599);
-    assert_eq!(scene.told().await, []);
+    assert_eq!(scene.states().await, []);
     scene.pass(1);
-    assert_eq!(scene.told().await, [(AlertKind::NoWorkers, AlertState::Reminder)]);
+    assert_eq!(scene.states().await, [(AlertKind::NoWorkers, AlertState::Reminder)]);
     scene.heartbeat("resize").await;
-    assert_eq!(scene.told().await, [], "it may be gone again in a moment");
+    assert_eq!(scene.states().await, [], "it may be gone again in a moment");
     scene.pass(30);
     scene.heartbeat("resize").await;
-    assert_eq!(scene.told().await, [(AlertKind::NoWorkers, AlertState::Resolved)]);
+    assert_eq!(scene.states().await, [(AlertKind::NoWorkers, AlertState::Resolved)]);
     scene.pass(10);
-    assert_eq!(scene.told().await, []);
+    assert_eq!(scene.states().await, []);
     scene.run().await;
     let got: Vec<Value> = scene.receiver.got().iter().map(Request::json).collect();
     let mut got: Vec<_> = got.iter().map(|alert| json!([alert["state"], alert["queue"], alert["count"]])).collect();
@@ -312,17 +312,17 @@ async fn a_queue_without_live_workers_is_told_reminded_of_and_resolved(new_place
     assert_eq!(json!(got), json!([["raised", "mail", 3], ["reminder", "mail", 3], ["resolved", "mail", 0]]));
 }
 
-async fn a_queue_that_is_later_than_its_limit_is_told_until_it_is_not(new_place: fn() -> Place) {
+async fn an_alert_of_a_late_queue_is_raised_and_resolved(new_store: fn() -> TestStore) {
     let alerts = |receiver: &Receiver| {
         let webhook = receiver.webhook().kinds([AlertKind::Late]);
         Alerts::new().late_after(2 * HOUR).late_after_in("mail", Duration::from_secs(60)).webhook(webhook)
     };
-    let scene = Scene::with(new_place, alerts).await;
+    let scene = Scene::with(new_store, alerts).await;
     scene.punctual.enqueue(Draft::new("report", &()).queue("slow")).await.unwrap();
     let job = Draft::new("report", &()).queue("mail").delay(Duration::from_secs(100));
     let job = scene.punctual.enqueue(job).await.unwrap().id;
     let late = async || {
-        let alerts = scene.look().await;
+        let alerts = scene.check().await;
         alerts.into_iter().filter(|alert| alert.kind == AlertKind::Late).collect::<Vec<_>>()
     };
     scene.pass(150);
@@ -343,22 +343,22 @@ async fn a_queue_that_is_later_than_its_limit_is_told_until_it_is_not(new_place:
     assert_eq!(scene.receiver.got().len(), 2);
 }
 
-async fn a_paused_queue_is_nobodys_trouble(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_paused_queue_raises_no_alert(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.punctual.admin("ada").pause_queue("mail").await.unwrap();
     scene.enqueue("resize", 1).await;
     for _ in 0..3 {
         scene.pass(1_000);
-        assert_eq!(scene.told().await, []);
+        assert_eq!(scene.states().await, []);
     }
     scene.punctual.admin("ada").resume_queue("mail").await.unwrap();
-    assert_eq!(scene.told().await, []);
+    assert_eq!(scene.states().await, []);
     scene.pass(30);
-    assert_eq!(scene.told().await.len(), 2, "late, and without a worker");
+    assert_eq!(scene.states().await.len(), 2, "late, and without a worker");
 }
 
-async fn a_missed_schedule_is_told_with_the_tick_that_finds_it(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_missed_schedule_raises_an_alert_with_the_tick_that_finds_it(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let nightly = Recurring::new("nightly", "0 * * * *", Draft::new("report", &()));
     scene.punctual.admin("ada").put_schedule(nightly).await.unwrap();
     scene.clock.advance(3 * HOUR + Duration::from_secs(300));
@@ -376,8 +376,8 @@ async fn a_missed_schedule_is_told_with_the_tick_that_finds_it(new_place: fn() -
     assert_eq!(last.spec.name, "report", "the alert is none of its occurrences");
 }
 
-async fn many_missed_schedules_are_not_told_one_by_one(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn many_missed_schedules_raise_one_alert(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for number in 0..30 {
         let hourly = Recurring::new(format!("hourly-{number:02}"), "0 * * * *", Draft::new("report", &()));
         scene.punctual.admin("ada").put_schedule(hourly).await.unwrap();
@@ -390,21 +390,21 @@ async fn many_missed_schedules_are_not_told_one_by_one(new_place: fn() -> Place)
     assert_eq!(texts.iter().filter(|text| text.contains("more than 20 schedules were missed")).count(), 1);
 }
 
-async fn each_webhook_gets_the_kinds_that_it_wants(new_place: fn() -> Place) {
+async fn each_webhook_gets_the_kinds_that_it_wants(new_store: fn() -> TestStore) {
     let second = Receiver::start();
     let alerts = |receiver: &Receiver| {
         let late = Webhook::new("late", format!("http://{}/late", second.address), SECRET).kinds([AlertKind::Late]);
         Alerts::new().webhook(receiver.webhook()).webhook(late)
     };
-    let scene = Scene::with(new_place, alerts).await;
+    let scene = Scene::with(new_store, alerts).await;
     scene.enqueue("send", 1).await;
     scene.run().await;
     scene.enqueue("resize", 1).await;
-    scene.look().await;
+    scene.check().await;
     scene.pass(400);
-    scene.look().await;
+    scene.check().await;
     scene.pass(30);
-    scene.look().await;
+    scene.check().await;
     scene.run().await;
     let kinds = |receiver: &Receiver| {
         let mut kinds: Vec<String> =
@@ -416,8 +416,8 @@ async fn each_webhook_gets_the_kinds_that_it_wants(new_place: fn() -> Place) {
     assert_eq!(kinds(&second), ["late"]);
 }
 
-async fn an_alert_that_somebody_else_made_is_not_sent(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn an_alert_job_of_another_client_is_not_sent(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for payload in [json!({"webhook": "ops", "seal": "00", "alert": {"text": "give me the money"}}), json!("x")] {
         let forged = Draft::new(ALERT_JOB, &payload).queue(ALERTS_QUEUE).max_attempts(1);
         let forged = scene.punctual.enqueue(forged).await.unwrap();
@@ -427,30 +427,30 @@ async fn an_alert_that_somebody_else_made_is_not_sent(new_place: fn() -> Place) 
     assert!(scene.receiver.got().is_empty());
 }
 
-async fn an_alert_that_dies_raises_none(new_place: fn() -> Place) {
+async fn an_alert_that_dies_raises_none(new_store: fn() -> TestStore) {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let webhook = || Webhook::new("gone", format!("http://{gone}/"), SECRET);
-    let scene = Scene::with(new_place, |_| Alerts::new().webhook(webhook())).await;
+    let scene = Scene::with(new_store, |_| Alerts::new().webhook(webhook())).await;
     scene.enqueue("send", 1).await;
     scene.run().await;
     scene.pass(1);
-    scene.look().await;
+    scene.check().await;
     scene.pass(10);
-    assert_eq!(scene.look().await.len(), 1);
+    assert_eq!(scene.check().await.len(), 1);
     for _ in 0..12 {
         scene.run().await;
         scene.pass(3_600);
-        assert_eq!(scene.told().await, []);
+        assert_eq!(scene.states().await, []);
     }
     let job = &scene.alert_jobs().await[0];
     assert_eq!((job.status, job.attempt), (Status::Dead, 10), "it was tried for as long as is sane");
     let why = job.error.as_ref().unwrap().to_string();
-    assert!(why.starts_with("the webhook gone: cannot connect") && !why.contains("127.0.0.1"), "{why}");
+    assert!(why.starts_with("webhook gone: cannot connect") && !why.contains("127.0.0.1"), "{why}");
 }
 
-async fn what_died_while_nobody_looked_is_told_but_not_what_died_before_the_first_look(new_place: fn() -> Place) {
-    let place = new_place();
-    let (punctual, clock) = place.connect_with_clock().await;
+async fn deaths_between_checks_raise_an_alert_and_deaths_before_the_first_check_do_not(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let (punctual, clock) = test_store.connect_with_clock().await;
     let receiver = Receiver::start();
     let worker = manual(&punctual, Alerts::new().webhook(receiver.webhook()));
     let die = async || {
@@ -459,21 +459,21 @@ async fn what_died_while_nobody_looked_is_told_but_not_what_died_before_the_firs
     };
     die().await;
     clock.advance(HOUR);
-    assert_eq!(worker.look_for_alerts().await.unwrap(), []);
+    assert_eq!(worker.check_alerts().await.unwrap(), []);
     die().await;
     clock.advance(5 * HOUR);
     die().await;
     // Another process starts.
-    let worker = manual(&place.connect_by(&clock).await, Alerts::new().webhook(receiver.webhook()));
-    worker.look_for_alerts().await.unwrap();
+    let worker = manual(&test_store.connect_by(&clock).await, Alerts::new().webhook(receiver.webhook()));
+    worker.check_alerts().await.unwrap();
     clock.advance(Duration::from_secs(10));
-    let alerts = worker.look_for_alerts().await.unwrap();
+    let alerts = worker.check_alerts().await.unwrap();
     assert_eq!(alerts.iter().map(|alert| alert.count).collect::<Vec<_>>(), [2]);
 }
 
-async fn a_worker_whose_slots_are_taken_tells_all_the_same(new_place: fn() -> Place) {
-    let (place, receiver) = (new_place(), Receiver::start());
-    let punctual = place.connect().await;
+async fn a_worker_without_free_slots_still_sends_alerts(new_store: fn() -> TestStore) {
+    let (test_store, receiver) = (new_store(), Receiver::start());
+    let punctual = test_store.connect().await;
     let alerts = Alerts::new()
         .look_every(Duration::from_millis(100))
         .gather(Duration::ZERO)
@@ -485,7 +485,7 @@ async fn a_worker_whose_slots_are_taken_tells_all_the_same(new_place: fn() -> Pl
                 ctx.signal().cancelled().await;
                 Ok(None)
             })
-            .handler("send", |_: Context| async { Err(Failure::for_good("no such mailbox")) })
+            .handler("send", |_: Context| async { Err(Failure::permanent("no such mailbox")) })
             .queues(["mail"])
             .concurrency(1)
             .drain_timeout(Duration::ZERO)
@@ -495,7 +495,8 @@ async fn a_worker_whose_slots_are_taken_tells_all_the_same(new_place: fn() -> Pl
             .unwrap()
     };
     let workers = [start().await, start().await];
-    until("the first look", async || punctual.store().schedule(MEMORY_OF_ALERTS.into()).await.unwrap().is_some()).await;
+    until("the first check", async || punctual.store().schedule(MEMORY_OF_ALERTS.into()).await.unwrap().is_some())
+        .await;
     let dead = punctual.enqueue(Draft::new("send", &()).queue("mail")).await.unwrap();
     punctual.wait(dead.id, HOUR).await.unwrap();
     punctual.enqueue_all((0..4).map(|_| Draft::new("hang", &()).queue("mail"))).await.unwrap();
@@ -506,7 +507,7 @@ async fn a_worker_whose_slots_are_taken_tells_all_the_same(new_place: fn() -> Pl
         kinds.dedup();
         kinds
     };
-    until("both to be told", async || kinds().len() >= 2).await;
+    until("both alerts", async || kinds().len() >= 2).await;
     assert_eq!(kinds(), [r#""dead_jobs""#, r#""late""#]);
     assert!(receiver.got().iter().all(|request| request.signed_at() > 0));
     for worker in workers {
@@ -514,13 +515,13 @@ async fn a_worker_whose_slots_are_taken_tells_all_the_same(new_place: fn() -> Pl
     }
 }
 
-async fn the_memory_of_alerts_is_nobody_elses_schedule(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn the_schedule_that_stores_alerts_is_reserved(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let admin = scene.punctual.admin("ada");
     assert_eq!(admin.schedules(None, 10).await.unwrap().schedules, []);
     let taken = Recurring::new(MEMORY_OF_ALERTS, "@daily", Draft::new("report", &()));
     let refused = admin.put_schedule(taken).await.unwrap_err().to_string();
-    assert_eq!(refused, "schedule: `punctual.alerts` is a name of Punctual's own");
+    assert_eq!(refused, "schedule: `punctual.alerts` is reserved");
     scene.clock.advance(1_000 * 24 * HOUR);
     assert_eq!(scene.worker.tick().await.unwrap(), 0, "it never runs");
 }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use common::{Holder, Place, Process, until};
+use common::{Holder, Process, TestStore, until};
 use punctual::{
     Context, Draft, Failure, JobId, Punctual, RunningWorker, Status, Worker,
     core::{Filter, Limits, Page},
@@ -112,7 +112,7 @@ impl Fault {
 /// The environment in which failures are injected.
 struct World {
     faults: &'static [Fault],
-    place: Place,
+    test_store: TestStore,
     /// The disk of the workers.
     disk: Option<FaultyDisk>,
     /// All processes reach the servers through their proxies.
@@ -124,27 +124,27 @@ struct World {
 }
 
 impl World {
-    fn new(faults: &'static [Fault], place: Place) -> Self {
-        Self { faults, place, disk: None, postgres: None, redis: None, workers: Vec::new(), crashes: Vec::new() }
+    fn new(faults: &'static [Fault], test_store: TestStore) -> Self {
+        Self { faults, test_store, disk: None, postgres: None, redis: None, workers: Vec::new(), crashes: Vec::new() }
     }
 
     fn on_sqlite() -> Self {
-        Self { disk: Some(FaultyDisk::new().unwrap()), ..Self::new(Fault::OF_SQLITE, Place::new()) }
+        Self { disk: Some(FaultyDisk::new().unwrap()), ..Self::new(Fault::OF_SQLITE, TestStore::new()) }
     }
 
     fn on_postgres() -> Self {
         let server = Postgres::start(Care::Durable).unwrap();
         let link = Proxy::before(&server.url()).unwrap();
-        let place = Place::on(&link.url_of(&server.url()).unwrap());
-        Self { postgres: Some((server, link)), ..Self::new(Fault::OF_POSTGRES, place) }
+        let test_store = TestStore::on(&link.url_of(&server.url()).unwrap());
+        Self { postgres: Some((server, link)), ..Self::new(Fault::OF_POSTGRES, test_store) }
     }
 
     fn on_redis() -> Self {
         let server = Redis::start().unwrap();
         let link = Proxy::before(&server.url()).unwrap();
-        let Self { place, postgres, .. } = Self::on_postgres();
-        let place = place.dispatched_by(&link.url_of(&server.url()).unwrap());
-        Self { postgres, redis: Some((server, link)), ..Self::new(Fault::OF_REDIS, place) }
+        let Self { test_store, postgres, .. } = Self::on_postgres();
+        let test_store = test_store.dispatched_by(&link.url_of(&server.url()).unwrap());
+        Self { postgres, redis: Some((server, link)), ..Self::new(Fault::OF_REDIS, test_store) }
     }
 
     fn disk(&self) -> &FaultyDisk {
@@ -163,10 +163,10 @@ impl World {
     fn start_workers(&mut self) {
         self.workers.retain_mut(|worker| !worker.has_ended());
         // The ledger file is on another disk.
-        let disk = self.disk.iter().flat_map(|disk| disk.variables(&self.place.file()).unwrap());
+        let disk = self.disk.iter().flat_map(|disk| disk.variables(&self.test_store.file()).unwrap());
         let environment: Vec<(&str, OsString)> = disk.collect();
         while self.workers.len() < WORKERS {
-            self.workers.push(self.place.start_with_env("worker_process", &environment));
+            self.workers.push(self.test_store.start_with_env("worker_process", &environment));
         }
     }
 
@@ -176,12 +176,12 @@ impl World {
             Fault::WorkerKilled => self.workers.swap_remove(rng.usize(..self.workers.len())).kill(),
             Fault::WorkerFrozen => {
                 let worker = &self.workers[rng.usize(..self.workers.len())];
-                self.place.freeze(worker);
+                self.test_store.freeze(worker);
                 tokio::time::sleep(LEASE + Duration::from_millis(rng.u64(..3_000))).await;
                 worker.signal(nix::sys::signal::Signal::SIGCONT);
             }
             Fault::FileLocked => {
-                let other = Holder::start(&self.place);
+                let other = Holder::start(&self.test_store);
                 tokio::time::sleep(lasts).await;
                 other.release();
             }
@@ -205,7 +205,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(rng.u64(..1_000))).await;
                 self.redis().0.start_again().unwrap();
             }
-            Fault::RedisEmptied => drop(self.redis().0.ask("FLUSHALL").unwrap()),
+            Fault::RedisEmptied => drop(self.redis().0.execute("FLUSHALL").unwrap()),
             Fault::RedisAway => {
                 self.redis().0.kill().unwrap();
                 tokio::time::sleep(Duration::from_secs(10)).await;
@@ -217,9 +217,9 @@ impl World {
                 self.redis().0.thaw().unwrap();
             }
             Fault::RedisFull => {
-                self.redis().0.ask("CONFIG SET maxmemory 1").unwrap();
+                self.redis().0.execute("CONFIG SET maxmemory 1").unwrap();
                 tokio::time::sleep(lasts).await;
-                self.redis().0.ask("CONFIG SET maxmemory 0").unwrap();
+                self.redis().0.execute("CONFIG SET maxmemory 0").unwrap();
             }
             Fault::RedisLink => fail(&self.redis().1, lasts, rng).await,
         }
@@ -291,7 +291,7 @@ async fn survives(mut world: World) {
     let seed = std::env::var("PUNCTUAL_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     eprintln!("PUNCTUAL_TEST_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
-    let punctual = world.place.connect().await;
+    let punctual = world.test_store.connect().await;
     let limits = Limits { concurrency: Some(15), ..Limits::default() };
     punctual.admin("test").set_queue_limits("limited", limits).await.unwrap();
     world.start_workers();
@@ -383,14 +383,14 @@ async fn all_end(punctual: &Punctual, world: &mut World) {
 }
 
 fn print_keys(redis: &Redis) {
-    for key in redis.ask("KEYS punctual:*").unwrap() {
-        let kind = redis.ask(&format!("TYPE {key}")).unwrap().concat();
+    for key in redis.execute("KEYS punctual:*").unwrap() {
+        let kind = redis.execute(&format!("TYPE {key}")).unwrap().concat();
         let content = match kind.as_str() {
-            "zset" => redis.ask(&format!("ZRANGE {key} 0 20 WITHSCORES")),
-            "hash" => redis.ask(&format!("HGETALL {key}")),
-            "set" => redis.ask(&format!("SMEMBERS {key}")),
-            "list" => redis.ask(&format!("LRANGE {key} 0 20")),
-            _ => redis.ask(&format!("GET {key}")),
+            "zset" => redis.execute(&format!("ZRANGE {key} 0 20 WITHSCORES")),
+            "hash" => redis.execute(&format!("HGETALL {key}")),
+            "set" => redis.execute(&format!("SMEMBERS {key}")),
+            "list" => redis.execute(&format!("LRANGE {key} 0 20")),
+            _ => redis.execute(&format!("GET {key}")),
         };
         eprintln!("{key} ({kind}): {content:?}");
     }
@@ -398,7 +398,7 @@ fn print_keys(redis: &Redis) {
 
 /// The keys of Redis that contain data of a job.
 fn leftovers(redis: &Redis) -> Vec<String> {
-    let keys = redis.ask("KEYS punctual:*").unwrap();
+    let keys = redis.execute("KEYS punctual:*").unwrap();
     let of_none = |key: &String| {
         let ends = [":state", ":repairs", ":owner"].iter().any(|end| key.ends_with(end));
         ends || [":worker:", ":lock:punctual."].iter().any(|part| key.contains(part))
@@ -412,13 +412,13 @@ const UNWRITTEN: Duration = Duration::from_secs(1);
 
 /// Asserts that no run of a job began twice, except for a run dispatched by Redis that its first worker had given up or
 /// lost before it was recorded, and for a run that PostgreSQL lost in a crash.
-fn assert_executed_one_at_a_time(World { place, crashes, redis, .. }: &World) {
+fn assert_executed_one_at_a_time(World { test_store, crashes, redis, .. }: &World) {
     let unwritten = UNWRITTEN.as_micros() as u64;
     let forgotten = |first: u64, second: u64| {
         crashes.iter().any(|(from, until)| (from - unwritten..=*until).contains(&first) && second >= *from)
     };
     let mut starts: HashMap<(String, String), Vec<u64>> = HashMap::new();
-    for line in place.ledger_lines() {
+    for line in test_store.ledger_lines() {
         let [job, run, at] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
         starts.entry((job.to_owned(), run.to_owned())).or_default().push(at.parse().unwrap());
     }

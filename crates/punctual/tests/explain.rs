@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::Place;
+use common::TestStore;
 use punctual::{
     Draft, JobId, OnParentFailure, Punctual,
     core::{
@@ -32,8 +32,8 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(place: &Place) -> Self {
-        let (punctual, clock) = place.connect_with_clock().await;
+    async fn new(test_store: &TestStore) -> Self {
+        let (punctual, clock) = test_store.connect_with_clock().await;
         Self { punctual, clock, worker: WorkerId::from_bits(7) }
     }
 
@@ -43,8 +43,8 @@ impl Scene {
 
     /// Sends the heartbeat of a worker.
     async fn heartbeat(&self, queues: &[&str], names: &[&str], (running, concurrency): (u32, u32)) {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let (queues, names) = (words(queues), words(names));
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let (queues, names) = (owned(queues), owned(names));
         let heartbeat = Heartbeat {
             id: self.worker,
             host: "here".into(),
@@ -81,9 +81,9 @@ impl Scene {
     }
 }
 
-fn has(text: &str, words: &[&str]) {
-    for word in words {
-        assert!(text.contains(word), "`{word}` is missing in: {text}");
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
     }
 }
 
@@ -91,9 +91,9 @@ fn mail() -> Draft {
     Draft::new("mail", &()).queue("post")
 }
 
-async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
-    let place = new_place();
-    let scene = Scene::new(&place).await;
+async fn explain_names_the_cause_of_every_situation(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let scene = Scene::new(&test_store).await;
     let id = scene.enqueue(mail().max_attempts(2)).await;
     has(&scene.expect(id, Cause::NoWorker).await, &["No live workers", "punctual work --queues post"]);
     scene.heartbeat(&["other"], &[], (0, 4)).await;
@@ -135,9 +135,9 @@ async fn explain_names_the_cause_of_every_situation(new_place: fn() -> Place) {
     assert!(unknown.to_string().contains("job_0"), "{unknown}");
 }
 
-async fn explain_names_every_limit_that_holds_back(new_place: fn() -> Place) {
-    let place = new_place();
-    let scene = Scene::new(&place).await;
+async fn explain_names_every_limit_that_holds_back(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let scene = Scene::new(&test_store).await;
     scene.heartbeat(&[], &[], (1, 4)).await;
     let first = scene.enqueue(mail().concurrency_key("acme")).await;
     let second = scene.enqueue(mail().concurrency_key("acme")).await;
@@ -169,9 +169,9 @@ async fn explain_names_every_limit_that_holds_back(new_place: fn() -> Place) {
     scene.expect(fourth, Cause::AboutToStart).await;
 }
 
-async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_place: fn() -> Place) {
-    let place = new_place();
-    let scene = Scene::new(&place).await;
+async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let scene = Scene::new(&test_store).await;
     scene.heartbeat(&[], &[], (1, 4)).await;
     let admin = scene.punctual.admin("ada");
     admin.set_queue_limits("post", Limits { concurrency: Some(1), ..Limits::default() }).await.unwrap();
@@ -195,9 +195,9 @@ async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_place: fn
     scene.expect(second, Cause::AboutToStart).await;
 }
 
-async fn explain_names_all_that_is_in_the_way(new_place: fn() -> Place) {
-    let place = new_place();
-    let scene = Scene::new(&place).await;
+async fn explain_names_all_that_is_in_the_way(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let scene = Scene::new(&test_store).await;
     let parents = [scene.enqueue(mail().max_attempts(1)).await, scene.enqueue(mail()).await];
     let child = scene.enqueue(mail().after(parents)).await;
     let patient = scene.enqueue(mail().after([parents[0]]).on_parent_failure(OnParentFailure::Wait)).await;

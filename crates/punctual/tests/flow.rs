@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, until};
+use common::{TestStore, until};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -34,9 +34,9 @@ on_each_engine! {
     random_graphs_end_as_their_policies_demand
     a_large_workflow_survives_the_death_of_its_workers
     many_children_and_many_parents_run_to_the_end
-    results_reach_those_who_ask_for_them
+    results_are_passed_to_jobs_that_request_them
     a_failed_workflow_is_retried_as_a_whole
-    a_cancelled_workflow_tells_its_callbacks_and_can_be_retried
+    a_cancelled_workflow_runs_its_callbacks_and_can_be_retried
     results_that_are_too_large_together_are_refused_by_name
 }
 
@@ -55,12 +55,12 @@ struct Plan {
 fn plans(max: usize) -> impl Strategy<Value = Vec<Plan>> {
     let plan = (vec(any::<prop::sample::Index>(), 0..4), 0..4usize, 0..3u32, 0..3u32, 0..5u8);
     vec(plan, 1..max).prop_map(|plans| {
-        let plan = |(place, (parents, policy, crashes, failures, dies)): (
+        let plan = |(index, (parents, policy, crashes, failures, dies)): (
             usize,
             (Vec<prop::sample::Index>, usize, u32, u32, u8),
         )| {
             let parents =
-                if place == 0 { BTreeSet::new() } else { parents.iter().map(|parent| parent.index(place)).collect() };
+                if index == 0 { BTreeSet::new() } else { parents.iter().map(|parent| parent.index(index)).collect() };
             Plan { parents, policy: OnParentFailure::ALL[policy], crashes, failures, dies: dies == 0 }
         };
         plans.into_iter().enumerate().map(plan).collect()
@@ -87,20 +87,20 @@ fn demanded(plans: &[Plan]) -> Vec<Status> {
     ends
 }
 
-async fn random_graphs_end_as_their_policies_demand(new_place: fn() -> Place) {
+async fn random_graphs_end_as_their_policies_demand(new_store: fn() -> TestStore) {
     let runtime = tokio::runtime::Handle::current();
     let check = move || {
         let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
         runner.run(&plans(24), |plans| {
-            runtime.block_on(run_plans(&new_place(), &plans));
+            runtime.block_on(run_plans(&new_store(), &plans));
             Ok(())
         })
     };
     tokio::task::spawn_blocking(check).await.unwrap().unwrap();
 }
 
-async fn run_plans(place: &Place, plans: &[Plan]) {
-    let (punctual, clock) = place.connect_with_clock().await;
+async fn run_plans(test_store: &TestStore, plans: &[Plan]) {
+    let (punctual, clock) = test_store.connect_with_clock().await;
     let mut ids: Vec<JobId> = Vec::new();
     for plan in plans {
         let draft = Draft::new("node", &())
@@ -113,8 +113,8 @@ async fn run_plans(place: &Place, plans: &[Plan]) {
     }
     let left = drive(&punctual, &clock, plans, &ids).await;
     assert_eq!(left, 0, "every crash and failure that was planned for a job that ran has happened");
-    for (place, (id, end)) in ids.iter().zip(demanded(plans)).enumerate() {
-        assert_eq!(punctual.job(*id).await.unwrap().status, end, "job {place}");
+    for (index, (id, end)) in ids.iter().zip(demanded(plans)).enumerate() {
+        assert_eq!(punctual.job(*id).await.unwrap().status, end, "job {index}");
     }
     audit_store(&**punctual.store()).await;
 }
@@ -171,21 +171,21 @@ async fn drive(punctual: &Punctual, clock: &ManualClock, plans: &[Plan], ids: &[
 }
 
 /// Workers are killed while they run a random graph of hundreds of jobs.
-async fn a_large_workflow_survives_the_death_of_its_workers(new_place: fn() -> Place) {
+async fn a_large_workflow_survives_the_death_of_its_workers(new_store: fn() -> TestStore) {
     const JOBS: usize = 600;
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let plan = |place: usize, random: &mut fastrand::Rng| Plan {
-        parents: (0..random.usize(0..4).min(place)).map(|_| random.usize(place.saturating_sub(60)..place)).collect(),
+    let plan = |index: usize, random: &mut fastrand::Rng| Plan {
+        parents: (0..random.usize(0..4).min(index)).map(|_| random.usize(index.saturating_sub(60)..index)).collect(),
         policy: [OnParentFailure::Cancel, OnParentFailure::Run, OnParentFailure::Only][random.usize(0..3)],
         crashes: 0,
         failures: random.u32(0..2),
         dies: random.u8(0..20) == 0,
     };
-    let plans: Vec<Plan> = (0..JOBS).map(|place| plan(place, &mut random)).collect();
-    let place = new_place();
-    let punctual = place.connect().await;
+    let plans: Vec<Plan> = (0..JOBS).map(|index| plan(index, &mut random)).collect();
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let mut workflow = Workflow::new("random");
     for (number, plan) in plans.iter().enumerate() {
         let draft = Draft::new("node", &json!({"failures": plan.failures, "dies": plan.dies}))
@@ -198,13 +198,13 @@ async fn a_large_workflow_survives_the_death_of_its_workers(new_place: fn() -> P
             .on_parent_failure(plan.policy);
     }
     let id = punctual.submit(workflow).await.unwrap();
-    let mut workers: Vec<_> = (0..3).map(|_| place.start_worker(500)).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| test_store.start_worker(500)).collect();
     let ended = async || JOBS as u32 - punctual.store().workflow(id).await.unwrap().unwrap().ends.unfinished();
     for kill in 1..=8 {
         let enough = kill * JOBS as u32 / 12;
         until("the workers to work", async || ended().await >= enough).await;
         workers.remove(0).kill();
-        workers.push(place.start_worker(500));
+        workers.push(test_store.start_worker(500));
     }
     until("all of it to end", async || ended().await == JOBS as u32).await;
     let nodes = punctual.store().nodes(id).await.unwrap();
@@ -235,7 +235,7 @@ async fn start_worker(punctual: &Punctual) -> punctual::RunningWorker {
             Ok(Some(punctual::Json::of(&sum).unwrap()))
         })
         .handler("fail", |ctx: Context| async move {
-            if ctx.attempt() == 1 { Err(Failure::for_good("as planned")) } else { Ok(None) }
+            if ctx.attempt() == 1 { Err(Failure::permanent("as planned")) } else { Ok(None) }
         })
         .concurrency(500)
         .start()
@@ -243,10 +243,10 @@ async fn start_worker(punctual: &Punctual) -> punctual::RunningWorker {
         .unwrap()
 }
 
-async fn many_children_and_many_parents_run_to_the_end(new_place: fn() -> Place) {
+async fn many_children_and_many_parents_run_to_the_end(new_store: fn() -> TestStore) {
     const MANY: usize = 3_000;
-    let place = new_place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let mut workflow = Workflow::new("wide");
     workflow.job("root", Draft::new("number", &0));
     for number in 0..MANY {
@@ -264,9 +264,9 @@ async fn many_children_and_many_parents_run_to_the_end(new_place: fn() -> Place)
     worker.stop().await;
 }
 
-async fn results_reach_those_who_ask_for_them(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn results_are_passed_to_jobs_that_request_them(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone())
         .handler("number", |ctx: Context| async move { Ok(Some(ctx.claim().job.spec.payload.clone())) })
         .handler("probe", |ctx: Context| async move {
@@ -280,7 +280,7 @@ async fn results_reach_those_who_ask_for_them(new_place: fn() -> Place) {
         .start()
         .await
         .unwrap();
-    for (wish, seen) in [
+    for (policy, seen) in [
         (ParentResults::Always, json!({"a": 7, "b": null})),
         // A plain handler does not request them.
         (ParentResults::Auto, json!({})),
@@ -289,7 +289,7 @@ async fn results_reach_those_who_ask_for_them(new_place: fn() -> Place) {
         let mut workflow = Workflow::new("results");
         workflow.job("a", Draft::new("number", &7));
         workflow.job("b", Draft::new("number", &()));
-        workflow.job("probe", Draft::new("probe", &())).after(["a", "b"]).parent_results(wish);
+        workflow.job("probe", Draft::new("probe", &())).after(["a", "b"]).parent_results(policy);
         let id = punctual.submit(workflow).await.unwrap();
         punctual.wait_workflow(id, Duration::from_secs(60)).await.unwrap();
         assert_eq!(punctual.admin("test").workflow(id).await.unwrap().result["probe"], seen);
@@ -307,9 +307,9 @@ async fn all_ended(punctual: &Punctual, id: WorkflowId) {
     until("all nodes to end", async || statuses(punctual, id).await.values().all(|status| status.is_finished())).await;
 }
 
-async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn a_failed_workflow_is_retried_as_a_whole(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let worker = start_worker(&punctual).await;
     let mut workflow = Workflow::new("fails once");
     workflow.job("a", Draft::new("number", &1));
@@ -321,8 +321,8 @@ async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
     workflow.on_complete(Draft::new("number", &3));
     let id = punctual.submit(workflow).await.unwrap();
     all_ended(&punctual, id).await;
-    let stands = |words: &[(&str, Status)]| -> BTreeMap<String, Status> {
-        words.iter().map(|(name, status)| ((*name).to_owned(), *status)).collect()
+    let expected = |nodes: &[(&str, Status)]| -> BTreeMap<String, Status> {
+        nodes.iter().map(|(name, status)| ((*name).to_owned(), *status)).collect()
     };
     use Status::{Cancelled, Dead, Succeeded};
     let (first, second) = (
@@ -332,14 +332,14 @@ async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
     let callbacks = |[success, failure]: [Status; 2]| {
         [("on_success", success), ("on_failure", failure), ("on_complete", Succeeded)]
     };
-    assert_eq!(statuses(&punctual, id).await, stands(&[&first[..], &callbacks([Cancelled, Succeeded])].concat()));
+    assert_eq!(statuses(&punctual, id).await, expected(&[&first[..], &callbacks([Cancelled, Succeeded])].concat()));
     let admin = punctual.admin("ada");
     assert_eq!(admin.workflow(id).await.unwrap().status, WorkflowStatus::Failed);
     let before = admin.workflow(id).await.unwrap().nodes;
     let done = admin.retry_workflow(id).await.unwrap();
     assert_eq!((done.retried, done.renewed), (1, 5), "b again; c, d and three callbacks anew");
     all_ended(&punctual, id).await;
-    assert_eq!(statuses(&punctual, id).await, stands(&[&second[..], &callbacks([Succeeded, Cancelled])].concat()));
+    assert_eq!(statuses(&punctual, id).await, expected(&[&second[..], &callbacks([Succeeded, Cancelled])].concat()));
     let after = admin.workflow(id).await.unwrap();
     assert_eq!((after.status, after.result["d"].clone()), (WorkflowStatus::Succeeded, json!(4)));
     // The old job still exists, and the new one refers to it.
@@ -354,9 +354,9 @@ async fn a_failed_workflow_is_retried_as_a_whole(new_place: fn() -> Place) {
     audit_store(&**punctual.store()).await;
 }
 
-async fn a_cancelled_workflow_tells_its_callbacks_and_can_be_retried(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn a_cancelled_workflow_runs_its_callbacks_and_can_be_retried(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let mut workflow = Workflow::new("cancelled");
     workflow.job("a", Draft::new("number", &1));
     workflow.job("b", Draft::new("number", &2)).after(["a"]);
@@ -378,9 +378,9 @@ async fn a_cancelled_workflow_tells_its_callbacks_and_can_be_retried(new_place: 
     worker.stop().await;
 }
 
-async fn results_that_are_too_large_together_are_refused_by_name(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn results_that_are_too_large_together_are_refused_by_name(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let worker = start_worker(&punctual).await;
     let mut workflow = Workflow::new("large");
     let text = "x".repeat(1_000_000);
@@ -396,7 +396,7 @@ async fn results_that_are_too_large_together_are_refused_by_name(new_place: fn()
     let sum = nodes.iter().find(|node| node.node == "sum").unwrap().id;
     let fault = punctual.job(sum).await.unwrap().error.unwrap();
     assert!(
-        fault.to_string().starts_with("PUNCTUAL_E_DATA: the parents' results have more than 16777216 bytes"),
+        fault.to_string().starts_with("PUNCTUAL_E_DATA: the results of the parents have more than 16777216 bytes"),
         "{fault}"
     );
     worker.stop().await;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, until};
+use common::{TestStore, until};
 use futures_util::future::BoxFuture;
 use punctual::{
     AttemptStatus, Context, Draft, Failure, HandlerResult, Program, Punctual, RetryPolicy, RunningWorker, Status,
@@ -35,20 +35,20 @@ const LONG: Duration = Duration::from_secs(120);
 
 /// A store, and the same store behind an unreliable network.
 struct Bench {
-    place: Place,
+    test_store: TestStore,
     punctual: Punctual,
     network: FaultyStore,
 }
 
 impl Bench {
     async fn new() -> Self {
-        Self::on(Place::new()).await
+        Self::on(TestStore::new()).await
     }
 
-    async fn on(place: Place) -> Self {
-        let punctual = place.connect().await;
+    async fn on(test_store: TestStore) -> Self {
+        let punctual = test_store.connect().await;
         let network = FaultyStore::new(punctual.store().clone());
-        Self { place, punctual, network }
+        Self { test_store, punctual, network }
     }
 
     /// A worker behind the network.
@@ -126,7 +126,7 @@ impl Drop for Counted {
     }
 }
 
-/// Works until it is asked to stop, and then takes some time to clean up.
+/// Works until its stop signal, and then takes some time to clean up.
 async fn stops_slowly(ctx: Context) -> HandlerResult {
     ctx.signal().cancelled().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -136,15 +136,15 @@ async fn stops_slowly(ctx: Context) -> HandlerResult {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     let bench = Bench::new().await;
-    let (begun, actual) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
-    let (begins, tells) = (begun.clone(), actual.clone());
+    let (begun, stopped) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (begins, stops) = (begun.clone(), stopped.clone());
     let handler = move |ctx: Context| {
-        let (begun, actual) = (begins.clone(), tells.clone());
+        let (begun, stopped) = (begins.clone(), stops.clone());
         async move {
             begun.notify_one();
             ctx.signal().cancelled().await;
             assert!(ctx.is_lease_over());
-            actual.notify_one();
+            stopped.notify_one();
             Ok(None)
         }
     };
@@ -153,7 +153,7 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
     begun.notified().await;
     bench.cut();
     let other = bench.other_worker().await;
-    tokio::time::timeout(LONG, actual.notified()).await.expect("the handler to be told to stop");
+    tokio::time::timeout(LONG, stopped.notified()).await.expect("the stop signal of the handler");
     let done = bench.punctual.wait(id, LONG).await.unwrap();
     assert_eq!((done.status, done.run, cut_off.stats().lost_leases), (Status::Succeeded, 2, 1));
     other.stop().await;
@@ -164,8 +164,8 @@ async fn a_worker_that_is_cut_off_stops_at_the_end_of_its_lease() {
 /// by then.
 #[tokio::test(flavor = "current_thread")]
 async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let starts: Arc<Mutex<Vec<u32>>> = Arc::default();
     let (runs, lease) = (starts.clone(), Duration::from_secs(1));
     let handler = move |ctx: Context| {
@@ -193,15 +193,15 @@ async fn a_job_whose_lease_ended_before_its_start_does_not_start() {
 /// Redis ends the leases of a worker without heartbeats, however long they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
-    let bench = Bench::on(Place::redis()).await;
-    let (begun, actual) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
-    let (begins, tells) = (begun.clone(), actual.clone());
+    let bench = Bench::on(TestStore::redis()).await;
+    let (begun, stopped) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (begins, stops) = (begun.clone(), stopped.clone());
     let handler = move |ctx: Context| {
-        let (begun, actual) = (begins.clone(), tells.clone());
+        let (begun, stopped) = (begins.clone(), stops.clone());
         async move {
             begun.notify_one();
             ctx.signal().cancelled().await;
-            actual.notify_one();
+            stopped.notify_one();
             Ok(None)
         }
     };
@@ -209,17 +209,17 @@ async fn a_worker_that_is_cut_off_stops_when_the_store_takes_it_for_dead() {
     bench.punctual.enqueue(Draft::new("x", &())).await.unwrap();
     begun.notified().await;
     bench.cut();
-    tokio::time::timeout(LONG, actual.notified()).await.expect("the handler to be told to stop");
+    tokio::time::timeout(LONG, stopped.notified()).await.expect("the stop signal of the handler");
 }
 
 /// A job that Redis dispatches starts before PostgreSQL records it. If PostgreSQL never receives the record, another
 /// worker may start it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_starts() {
-    let place = Place::redis();
-    let proxy = Arc::new(Proxy::before(&place.url).unwrap());
-    let cut_off = Punctual::connect(&proxy.url_of(&place.url).unwrap()).await.unwrap();
-    let punctual = place.connect().await;
+    let test_store = TestStore::redis();
+    let proxy = Arc::new(Proxy::before(&test_store.url).unwrap());
+    let cut_off = Punctual::connect(&proxy.url_of(&test_store.url).unwrap()).await.unwrap();
+    let punctual = test_store.connect().await;
     let (counter, cuts) = (Counter::default(), Arc::new(AtomicBool::new(false)));
     let (counts, network, cut) = (counter.clone(), proxy.clone(), cuts.clone());
     let handler = move |ctx: Context| {
@@ -269,7 +269,7 @@ async fn an_execution_whose_start_cannot_be_recorded_stops_before_another_one_st
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_of_a_worker_that_is_cut_off_is_killed_with_all_that_it_started() {
     let bench = Bench::new().await;
-    let mark = bench.place.folder.path().display().to_string();
+    let mark = bench.test_store.folder.path().display().to_string();
     let line = "trap '' TERM; sleep 600 & echo here >&2; sleep 600";
     let mut program = Program::new(["sh", "-c", line]);
     program.env.insert("MARK".into(), mark.clone());
@@ -299,8 +299,8 @@ async fn an_extension_by_the_handler_counts_for_the_lease_clock() {
         async move {
             ctx.extend(Duration::from_secs(600)).await?;
             network.fail_always("extend", When::Never);
-            let actual = tokio::time::timeout(Duration::from_secs(2), ctx.signal().cancelled_owned()).await;
-            if actual.is_ok() { Err(Failure::new("told to stop")) } else { Ok(None) }
+            let stopped = tokio::time::timeout(Duration::from_secs(2), ctx.signal().cancelled_owned()).await;
+            if stopped.is_ok() { Err(Failure::new("stop signal received")) } else { Ok(None) }
         }
     };
     let worker = bench.behind().handler("x", handler).lease(Duration::from_millis(500)).start().await.unwrap();
@@ -375,7 +375,7 @@ async fn a_job_that_runs_at_most_once_is_not_run_again_when_the_store_has_lost_i
     let worker = bench.behind().handler("x", handler).start().await.unwrap();
     let id = bench.punctual.enqueue(Draft::new("x", &()).max_attempts(1)).await.unwrap().id;
     assert_eq!(bench.punctual.wait(id, LONG).await.unwrap().status, Status::Succeeded);
-    until("the worker to hear of the end", async || worker.stats().running == 0).await;
+    until("the worker to detect the end", async || worker.stats().running == 0).await;
     bench.network.repeat_claim();
     until("the claim to come again and to be ended", async || worker.stats().stale == 1).await;
     worker.stop().await;
@@ -443,23 +443,26 @@ async fn a_stop_frees_the_slot_of_a_limit_only_when_the_handler_is_gone() {
     audit_store(&**bench.punctual.store()).await;
 }
 
-/// What the first execution does after it was asked to stop.
+/// What the first execution does after its stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum AfterStop {
     StopsSlowly,
-    GoesOn,
+    Continues,
 }
 
-/// A handler whose first execution waits until it is asked to stop; all others succeed at once.
-fn first_waits(counter: &Counter, actual: Told) -> impl Fn(Context) -> BoxFuture<'static, HandlerResult> + use<> {
+/// A handler whose first execution waits for its stop signal; all others succeed at once.
+fn first_waits(
+    counter: &Counter,
+    after_stop: AfterStop,
+) -> impl Fn(Context) -> BoxFuture<'static, HandlerResult> + use<> {
     let counts = counter.clone();
     move |ctx: Context| {
         let (counted, is_first) = (counts.begin(), counts.all() == 1);
         Box::pin(async move {
             let _counted = counted;
-            match actual {
-                Told::GoesOn if is_first => future::pending().await,
-                Told::StopsSlowly if is_first => stops_slowly(ctx).await,
+            match after_stop {
+                AfterStop::Continues if is_first => future::pending().await,
+                AfterStop::StopsSlowly if is_first => stops_slowly(ctx).await,
                 _ => Ok(None),
             }
         })
@@ -482,21 +485,21 @@ impl Bench {
     }
 }
 
-async fn a_cancel_frees_the_slot_of_a_key_only_when_the_handler_is_gone(new_place: fn() -> Place) {
-    let (bench, counter) = (Bench::on(new_place()).await, Counter::default());
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::StopsSlowly)).start().await.unwrap();
+async fn a_cancel_frees_the_slot_of_a_key_only_when_the_handler_is_gone(new_store: fn() -> TestStore) {
+    let (bench, counter) = (Bench::on(new_store()).await, Counter::default());
+    let worker = bench.behind().handler("x", first_waits(&counter, AfterStop::StopsSlowly)).start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
     bench.succeeds_alone(&counter, second).await;
     worker.stop().await;
     audit_store(&**bench.punctual.store()).await;
 }
 
-async fn a_cancel_frees_the_slot_of_a_queue_only_when_the_handler_is_gone(new_place: fn() -> Place) {
-    let (bench, counter) = (Bench::on(new_place()).await, Counter::default());
+async fn a_cancel_frees_the_slot_of_a_queue_only_when_the_handler_is_gone(new_store: fn() -> TestStore) {
+    let (bench, counter) = (Bench::on(new_store()).await, Counter::default());
     let limits = Limits { concurrency: Some(1), ..Limits::default() };
     bench.punctual.admin("test").set_queue_limits("narrow", limits).await.unwrap();
-    let other = bench.behind().handler("x", first_waits(&counter, Told::StopsSlowly)).start().await.unwrap();
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::StopsSlowly)).start().await.unwrap();
+    let other = bench.behind().handler("x", first_waits(&counter, AfterStop::StopsSlowly)).start().await.unwrap();
+    let worker = bench.behind().handler("x", first_waits(&counter, AfterStop::StopsSlowly)).start().await.unwrap();
     let drafts = (0..2).map(|number| Draft::new("x", &number).queue("narrow"));
     let second = bench.cancel_first(&counter, drafts).await;
     bench.succeeds_alone(&counter, second).await;
@@ -505,9 +508,12 @@ async fn a_cancel_frees_the_slot_of_a_queue_only_when_the_handler_is_gone(new_pl
     audit_store(&**bench.punctual.store()).await;
 }
 
-async fn a_handler_that_ignores_its_cancel_is_dropped_after_its_grace_and_its_slot_is_free(new_place: fn() -> Place) {
-    let (bench, counter) = (Bench::on(new_place()).await, Counter::default());
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::GoesOn)).grace(Duration::from_millis(100));
+async fn a_handler_that_ignores_its_cancel_is_dropped_after_its_grace_and_its_slot_is_free(
+    new_store: fn() -> TestStore,
+) {
+    let (bench, counter) = (Bench::on(new_store()).await, Counter::default());
+    let worker =
+        bench.behind().handler("x", first_waits(&counter, AfterStop::Continues)).grace(Duration::from_millis(100));
     // The test must not wait for this lease to expire.
     let worker = worker.lease(Duration::from_secs(3_600)).start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
@@ -520,7 +526,8 @@ async fn a_handler_that_ignores_its_cancel_is_dropped_after_its_grace_and_its_sl
 async fn a_slot_whose_release_is_not_stored_is_free_when_the_lease_ends() {
     let (bench, counter) = (Bench::new().await, Counter::default());
     bench.network.fail_always("release_slots", When::Before);
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::StopsSlowly)).lease(Duration::from_secs(2));
+    let worker =
+        bench.behind().handler("x", first_waits(&counter, AfterStop::StopsSlowly)).lease(Duration::from_secs(2));
     let worker = worker.start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
     bench.succeeds_alone(&counter, second).await;
@@ -531,7 +538,7 @@ async fn a_slot_whose_release_is_not_stored_is_free_when_the_lease_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_grace_of_a_cancelled_job_ends_with_its_lease() {
     let (bench, counter) = (Bench::new().await, Counter::default());
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::GoesOn)).grace(2 * LONG);
+    let worker = bench.behind().handler("x", first_waits(&counter, AfterStop::Continues)).grace(2 * LONG);
     let worker = worker.lease(Duration::from_secs(1)).start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
     until("the first to be dropped", async || counter.now() == 0).await;
@@ -543,7 +550,7 @@ async fn the_grace_of_a_cancelled_job_ends_with_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_not_empty_while_a_job_waits_for_the_handler_of_a_cancelled_one() {
     let (bench, counter) = (Bench::new().await, Counter::default());
-    let worker = bench.behind().handler("x", first_waits(&counter, Told::StopsSlowly)).start().await.unwrap();
+    let worker = bench.behind().handler("x", first_waits(&counter, AfterStop::StopsSlowly)).start().await.unwrap();
     let second = bench.cancel_first(&counter, keyed()).await;
     worker.until_empty().await;
     assert_eq!(bench.punctual.job(second).await.unwrap().status, Status::Succeeded);
@@ -551,7 +558,7 @@ async fn a_worker_is_not_empty_while_a_job_waits_for_the_handler_of_a_cancelled_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_outlives_its_grace_is_told_of_in_the_log_of_its_attempt() {
+async fn a_handler_that_outlives_its_grace_is_reported_in_the_log_of_its_attempt() {
     let bench = Bench::new().await;
     let handler = |_: Context| async {
         tokio::time::sleep(LONG).await;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, count, until};
+use common::{TestStore, count, until};
 use punctual::{
     Context, Draft, Failure, Filter, Job, Punctual, Status, Timestamp, Worker,
     core::{Attempt, ClaimRequest, Claimed, Limits, Page, Rate, WorkerId},
@@ -72,8 +72,8 @@ fn workers_process() {
 }
 
 /// A connection of another program that uses the same schema.
-async fn other_session(place: &Place) -> PgConnection {
-    let (server, settings) = place.url.split_once('?').unwrap();
+async fn other_session(test_store: &TestStore) -> PgConnection {
+    let (server, settings) = test_store.url.split_once('?').unwrap();
     let (_, schema) = settings.split_once("schema=").unwrap();
     let mut connection = PgConnection::connect(server).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(format!("set search_path to {schema}"))).execute(&mut connection).await.unwrap();
@@ -87,12 +87,12 @@ async fn claim(punctual: &Punctual) -> Claimed {
 
 #[tokio::test]
 async fn a_job_in_other_hands_counts_as_no_start_and_its_key_is_not_forgotten() {
-    let place = Place::postgres();
-    let punctual = place.connect().await;
+    let test_store = TestStore::postgres();
+    let punctual = test_store.connect().await;
     let rate = Some(Rate { count: 1, period: Duration::from_secs(3_600) });
     punctual.admin("test").set_queue_limits("default", Limits { rate, ..Limits::default() }).await.unwrap();
     let id = punctual.enqueue(Guarded { key: Some("a".into()) }).await.unwrap().id;
-    let mut other = other_session(&place).await;
+    let mut other = other_session(&test_store).await;
     let mut transaction = other.begin().await.unwrap();
     sqlx::raw_sql("select from punctual_ready for update").execute(&mut *transaction).await.unwrap();
     assert!(claim(&punctual).await.claims.is_empty());
@@ -103,20 +103,20 @@ async fn a_job_in_other_hands_counts_as_no_start_and_its_key_is_not_forgotten() 
 
 #[tokio::test]
 async fn a_claim_under_the_limits_of_one_queue_blocks_no_other() {
-    let place = Place::postgres();
-    let punctual = place.connect().await;
+    let test_store = TestStore::postgres();
+    let punctual = test_store.connect().await;
     let limits = Limits { concurrency: Some(1), ..Limits::default() };
     punctual.admin("test").set_queue_limits("narrow", limits).await.unwrap();
     let narrow = punctual.enqueue(Draft::new("x", &()).queue("narrow").priority(9)).await.unwrap().id;
     let plain = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
-    let mut other = other_session(&place).await;
+    let mut other = other_session(&test_store).await;
     let mut transaction = other.begin().await.unwrap();
     let at_the_limits =
         "select pg_advisory_xact_lock(hashtext('punctual limits ' || current_schema()), hashtext('narrow'))";
     sqlx::raw_sql(at_the_limits).execute(&mut *transaction).await.unwrap();
     let claimed = claim(&punctual).await;
     assert_eq!(claimed.claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>(), [plain]);
-    assert!(claimed.opens_at.is_some(), "it looks again soon");
+    assert!(claimed.opens_at.is_some(), "it claims again soon");
     transaction.commit().await.unwrap();
     assert_eq!(claim(&punctual).await.claims[0].job.id, narrow);
 }
@@ -127,8 +127,8 @@ on_each_engine! {
 }
 
 /// Runs jobs to their end in several processes that are killed at random moments and restarted.
-async fn run_and_kill(place: &Place, punctual: &Punctual, jobs: usize, kills: usize) {
-    let start = || place.start("workers_process", 3_000);
+async fn run_and_kill(test_store: &TestStore, punctual: &Punctual, jobs: usize, kills: usize) {
+    let start = || test_store.start("workers_process", 3_000);
     let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     for kill in 1..=kills {
         // Somewhere in the middle of the work.
@@ -158,14 +158,14 @@ async fn attempts(punctual: &Punctual) -> BTreeMap<Option<String>, Vec<Attempt>>
     attempts
 }
 
-async fn of_one_key_never_two_run_at_once_and_none_waits_forever(new_place: fn() -> Place) {
+async fn of_one_key_never_two_run_at_once_and_none_waits_forever(new_store: fn() -> TestStore) {
     const JOBS: usize = 2_000;
-    let place = new_place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let job = |number: usize| Guarded { key: Some(format!("key-{}", number % 20)) };
     punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
-    run_and_kill(&place, &punctual, JOBS, 8).await;
-    assert!(place.ledger_lines().is_empty(), "{:?}", place.ledger_lines());
+    run_and_kill(&test_store, &punctual, JOBS, 8).await;
+    assert!(test_store.ledger_lines().is_empty(), "{:?}", test_store.ledger_lines());
     for (key, attempts) in attempts(&punctual).await {
         for pair in attempts.windows(2) {
             let ended = pair[0].finished_at.unwrap();
@@ -184,10 +184,10 @@ fn assert_within(rate: Rate, mut starts: Vec<Timestamp>) {
     }
 }
 
-async fn rates_hold_for_all_processes_together(new_place: fn() -> Place) {
+async fn rates_hold_for_all_processes_together(new_store: fn() -> TestStore) {
     const JOBS: usize = 400;
-    let place = new_place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let rate = |count| Rate { count, period: Duration::from_millis(400) };
     let (of_queue, of_key) = (rate(40), rate(6));
     let limits = Limits { rate: Some(of_queue), key_rate: Some(of_key), key_concurrency: Some(0), ..Limits::default() };
@@ -195,7 +195,7 @@ async fn rates_hold_for_all_processes_together(new_place: fn() -> Place) {
     // A third of the jobs have no key.
     let job = |number: usize| Guarded { key: (!number.is_multiple_of(3)).then(|| format!("key-{}", number % 10)) };
     punctual.enqueue_all((0..JOBS).map(job)).await.unwrap();
-    run_and_kill(&place, &punctual, JOBS, 3).await;
+    run_and_kill(&test_store, &punctual, JOBS, 3).await;
     let attempts = attempts(&punctual).await;
     let starts = |attempts: &[Attempt]| attempts.iter().map(|attempt| attempt.started_at).collect::<Vec<_>>();
     assert_within(of_queue, attempts.values().flat_map(|of_key| starts(of_key)).collect());

@@ -23,9 +23,9 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as the caller promises.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 #[test]
-fn to_look_for_a_trace_where_there_is_none_takes_no_memory() {
+fn to_check_for_a_trace_allocates_nothing_if_there_is_none() {
     assert_eq!(trace::current(), None);
     let before = ALLOCATIONS.get();
     for _ in 0..1_000 {

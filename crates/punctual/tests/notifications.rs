@@ -4,14 +4,14 @@
 
 mod common;
 
-use common::{Place, until};
+use common::{TestStore, until};
 use punctual::{Punctual, Subscription, admin::Retention};
 
 on_each_engine! {
-    who_listens_hears_everything_once_and_in_order
-    who_comes_back_hears_what_was_missed
+    a_subscriber_receives_each_message_once_and_in_order
+    a_subscriber_that_reconnects_receives_missed_messages
     a_listener_that_is_far_behind_misses_nothing
-    other_processes_are_heard
+    messages_of_other_processes_are_received
     a_message_that_breaks_a_limit_is_refused_and_nothing_is_stored
 }
 
@@ -19,41 +19,41 @@ async fn next(listener: &mut Subscription) -> String {
     listener.next().await.unwrap().message.read().unwrap()
 }
 
-async fn tell(punctual: &Punctual, user: &str, count: usize) {
+async fn send(punctual: &Punctual, user: &str, count: usize) {
     for number in 0..count {
         punctual.notify(user, &format!("{user} {number}")).await.unwrap();
     }
 }
 
-async fn who_listens_hears_everything_once_and_in_order(place: impl Fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
-    tell(&punctual, "ada", 3).await;
+async fn a_subscriber_receives_each_message_once_and_in_order(new_store: impl Fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
+    send(&punctual, "ada", 3).await;
     let mut ada = punctual.subscribe("ada", Some(0)).await.unwrap();
     let mut again = punctual.subscribe("ada", Some(0)).await.unwrap();
     let mut bob = punctual.subscribe("bob", Some(0)).await.unwrap();
-    tokio::join!(tell(&punctual, "ada", 40), tell(&punctual, "bob", 40), async {
+    tokio::join!(send(&punctual, "ada", 40), send(&punctual, "bob", 40), async {
         punctual.broadcast(&"all").await.unwrap();
     });
     for listener in [&mut ada, &mut again] {
-        let mut heard = Vec::new();
-        while heard.len() < 44 {
-            heard.push(next(listener).await);
+        let mut received = Vec::new();
+        while received.len() < 44 {
+            received.push(next(listener).await);
         }
-        heard.retain(|text| text != "all");
+        received.retain(|text| text != "all");
         let expected = (0..3).chain(0..40).map(|number| format!("ada {number}"));
-        assert!(heard.iter().eq(expected.collect::<Vec<_>>().iter()), "{heard:?}");
+        assert!(received.iter().eq(expected.collect::<Vec<_>>().iter()), "{received:?}");
     }
-    let mut heard = Vec::new();
-    while heard.len() < 41 {
-        heard.push(next(&mut bob).await);
+    let mut received = Vec::new();
+    while received.len() < 41 {
+        received.push(next(&mut bob).await);
     }
-    assert!(heard.iter().all(|text| text == "all" || text.starts_with("bob")));
+    assert!(received.iter().all(|text| text == "all" || text.starts_with("bob")));
 }
 
-async fn who_comes_back_hears_what_was_missed(place: impl Fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
+async fn a_subscriber_that_reconnects_receives_missed_messages(new_store: impl Fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let mut ada = punctual.subscribe("ada", Some(0)).await.unwrap();
     punctual.notify("ada", &"one").await.unwrap();
     let seen = ada.next().await.unwrap();
@@ -76,10 +76,10 @@ async fn who_comes_back_hears_what_was_missed(place: impl Fn() -> Place) {
     assert_eq!(next(&mut ada).await, "five");
 }
 
-async fn a_listener_that_is_far_behind_misses_nothing(place: impl Fn() -> Place) {
+async fn a_listener_that_is_far_behind_misses_nothing(new_store: impl Fn() -> TestStore) {
     const COUNT: usize = 1_300;
-    let place = place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let (mut slow, mut quick) =
         (punctual.subscribe("ada", Some(0)).await.unwrap(), punctual.subscribe("ada", Some(0)).await.unwrap());
     punctual.notify("ada", &0).await.unwrap();
@@ -105,9 +105,9 @@ async fn a_listener_that_is_far_behind_misses_nothing(place: impl Fn() -> Place)
     }
 }
 
-async fn other_processes_are_heard(place: impl Fn() -> Place) {
-    let place = place();
-    let (here, there) = (place.connect().await, place.connect().await);
+async fn messages_of_other_processes_are_received(new_store: impl Fn() -> TestStore) {
+    let test_store = new_store();
+    let (here, there) = (test_store.connect().await, test_store.connect().await);
     let mut ada = here.subscribe("ada", Some(0)).await.unwrap();
     there.notify("ada", &"from afar").await.unwrap();
     assert_eq!(next(&mut ada).await, "from afar");
@@ -115,12 +115,12 @@ async fn other_processes_are_heard(place: impl Fn() -> Place) {
     // There is no subscriber for a while, and then one again.
     let mut ada = here.subscribe("ada", None).await.unwrap();
     there.broadcast(&"again").await.unwrap();
-    assert_eq!(next(&mut ada).await, "again", "from then on, whoever asks when");
+    assert_eq!(next(&mut ada).await, "again", "from then on, at any time");
 }
 
-async fn a_message_that_breaks_a_limit_is_refused_and_nothing_is_stored(place: impl Fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
+async fn a_message_that_breaks_a_limit_is_refused_and_nothing_is_stored(new_store: impl Fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let long = "x".repeat(65_536);
     let refused = punctual.notify("ada", &long).await.unwrap_err().to_string();
     assert_eq!(refused, "message: 65538 bytes, at most 65536 are allowed");

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, Process, count, leases_compared, until};
+use common::{Process, TestStore, count, leases_compared, until};
 use punctual::{
     Context, Draft, Failure, Filter, OnParentFailure, Overlap, Page, Punctual, Recurring, Settled, Status, Unique,
     Worker, Workflow,
@@ -24,15 +24,15 @@ use punctual_testkit::conformance::audit_store;
 const LONG: Duration = Duration::from_secs(120);
 
 /// A connection of the caller, as an application has one, without Punctual's settings.
-async fn own_connection(place: &Place) -> PgConnection {
-    PgConnection::connect(place.url.split('?').next().unwrap()).await.unwrap()
+async fn own_connection(test_store: &TestStore) -> PgConnection {
+    PgConnection::connect(test_store.url.split('?').next().unwrap()).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_commits() {
-    let place = Place::postgres();
-    let punctual = place.connect().await;
-    let mut connection = own_connection(&place).await;
+    let test_store = TestStore::postgres();
+    let punctual = test_store.connect().await;
+    let mut connection = own_connection(&test_store).await;
     let mut transaction = connection.begin().await.unwrap();
     let drafts = [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")];
     let kept = punctual.enqueue_in(&mut transaction, drafts).await.unwrap();
@@ -56,12 +56,12 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
 }
 
 #[tokio::test]
-async fn the_first_job_of_a_process_in_the_callers_transaction_is_as_its_queue_says() {
-    let place = Place::postgres();
+async fn the_first_job_of_a_process_in_the_callers_transaction_has_the_defaults_of_its_queue() {
+    let test_store = TestStore::postgres();
     let defaults = JobDefaults { max_attempts: Some(11), ..JobDefaults::default() };
-    place.connect().await.admin("ada").set_queue_defaults("mail", defaults).await.unwrap();
-    let punctual = place.connect().await;
-    let mut connection = own_connection(&place).await;
+    test_store.connect().await.admin("ada").set_queue_defaults("mail", defaults).await.unwrap();
+    let punctual = test_store.connect().await;
+    let mut connection = own_connection(&test_store).await;
     let mut transaction = connection.begin().await.unwrap();
     let job = punctual.enqueue_in(&mut transaction, [Draft::new("x", &1).queue("mail")]).await.unwrap()[0];
     transaction.commit().await.unwrap();
@@ -70,12 +70,12 @@ async fn the_first_job_of_a_process_in_the_callers_transaction_is_as_its_queue_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once() {
-    let place = Place::postgres();
-    let punctual = place.connect().await;
+    let test_store = TestStore::postgres();
+    let punctual = test_store.connect().await;
     let effects = format!("effects_{:016x}", fastrand::u64(..));
-    let mut connection = own_connection(&place).await;
+    let mut connection = own_connection(&test_store).await;
     sqlx::query(AssertSqlSafe(format!("create table {effects} (job text)"))).execute(&mut connection).await.unwrap();
-    let (server, table) = (place.url.split('?').next().unwrap().to_owned(), effects.clone());
+    let (server, table) = (test_store.url.split('?').next().unwrap().to_owned(), effects.clone());
     let worker = Worker::builder(punctual.clone())
         .handler("x", move |ctx: Context| {
             let (server, insert) = (server.clone(), AssertSqlSafe(format!("insert into {table} values ($1)")));
@@ -119,8 +119,8 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
 
 #[tokio::test]
 async fn a_transaction_of_postgres_holds_no_jobs_of_another_engine() {
-    let sqlite = Place::new().connect().await;
-    let mut connection = own_connection(&Place::postgres()).await;
+    let sqlite = TestStore::new().connect().await;
+    let mut connection = own_connection(&TestStore::postgres()).await;
     let error = sqlite.enqueue_in(&mut connection, [Draft::new("x", &1)]).await.unwrap_err();
     assert!(error.to_string().contains("connect Punctual to the same database"), "{error}");
 }
@@ -129,8 +129,8 @@ async fn a_transaction_of_postgres_holds_no_jobs_of_another_engine() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_and_no_worker_dies_when_the_server_crashes() {
     let mut server = Postgres::start(Care::Durable).unwrap();
-    let place = Place::on(&server.url());
-    let punctual = place.connect().await;
+    let test_store = TestStore::on(&server.url());
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone())
         .handler("x", |_: Context| async { Ok(None) })
         .concurrency(200)
@@ -345,24 +345,24 @@ async fn upkeep(punctual: &Punctual) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_processes_that_do_everything_at_once_never_wait_for_each_other_in_a_circle() {
+async fn eight_processes_with_all_operations_never_deadlock() {
     let server = Postgres::start(Care::None).unwrap();
-    do_everything_at_once(&server, Place::on(&server.url())).await;
+    do_everything_at_once(&server, TestStore::on(&server.url())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_do_they_with_redis_in_front() {
     let (server, redis) = (Postgres::start(Care::None).unwrap(), Redis::start().unwrap());
-    do_everything_at_once(&server, Place::on(&server.url()).dispatched_by(&redis.url())).await;
+    do_everything_at_once(&server, TestStore::on(&server.url()).dispatched_by(&redis.url())).await;
 }
 
-async fn do_everything_at_once(server: &Postgres, place: Place) {
+async fn do_everything_at_once(server: &Postgres, test_store: TestStore) {
     let started = server.log().len();
-    let punctual = place.connect().await;
-    let processes: Vec<Process> = (0..8).map(|_| place.start("mixed_process", 0)).collect();
+    let punctual = test_store.connect().await;
+    let processes: Vec<Process> = (0..8).map(|_| test_store.start("mixed_process", 0)).collect();
     let failed = processes.into_iter().map(Process::wait).filter(|status| !status.success()).count();
     let log = server.log().split_off(started);
-    let is_bad = |line: &&str| ["ERROR:", "PANIC:", "deadlock"].iter().any(|word| line.contains(word));
+    let is_bad = |line: &&str| ["ERROR:", "PANIC:", "deadlock"].iter().any(|level| line.contains(level));
     if let Some(first) = log.lines().position(|line| is_bad(&line)) {
         let bad = log.lines().filter(is_bad).count();
         let actual: Vec<&str> = log.lines().skip(first).take(400).collect();

@@ -50,7 +50,7 @@ async fn run(url: &str, statement: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_spoken_and_checked_as_the_address_says() {
+async fn tls_is_used_and_checked_as_the_address_requires() {
     let server = Postgres::start_with_tls(Care::None).unwrap();
     let address = format!("postgres://punctual@localhost:{}/postgres", server.port());
     let authority = server.authority();
@@ -99,7 +99,7 @@ async fn a_role_that_owns_its_schema_needs_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_that_takes_too_long_is_ended_and_said_to_be() {
+async fn a_statement_that_takes_too_long_is_cancelled_and_reported() {
     let server = Postgres::start(Care::None).unwrap();
     let punctual = Punctual::connect(&format!("{}?statement_timeout=1", server.url())).await.unwrap();
     let job = punctual.enqueue(Draft::new("noop", &1)).await.unwrap();
@@ -122,8 +122,8 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
     let punctual = Punctual::connect(&server.url()).await.unwrap();
     let refused = punctual.enqueue(Draft::new("noop", &1)).await.unwrap_err();
     assert!(matches!(&refused, Error::Store(error @ StoreError::ReadOnlyServer { .. }) if error.is_transient()));
-    let said = refused.to_string();
-    assert!(said.contains("is read-only (standby?)") && !said.contains("permission"), "{said}");
+    let error = refused.to_string();
+    assert!(error.contains("is read-only (standby?)") && !error.contains("permission"), "{error}");
     let worker = Worker::builder(punctual.clone()).handler("noop", |_: Context| async { Ok(None) });
     let mut started = tokio::spawn(worker.start());
     assert!(time::timeout(Duration::from_secs(2), &mut started).await.is_err(), "it waits");
@@ -143,15 +143,22 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
     worker.stop().await;
 }
 
-/// Runs a worker whose server refuses writes for a while: errors contain the reason, outcomes are stored afterwards,
-/// and acknowledged jobs run.
-async fn outlasts(
-    punctual: Punctual,
-    payload: &str,
-    why: &str,
-    refuse: impl AsyncFnOnce(),
-    accept: impl AsyncFnOnce(),
-) {
+/// A time during which the server refuses writes.
+struct Outage<'a, Begin, End> {
+    /// Part of the errors during the outage.
+    error: &'a str,
+    begin: Begin,
+    end: End,
+}
+
+/// Runs a worker during an outage: errors contain the reason, outcomes are stored afterwards, and acknowledged jobs
+/// run.
+async fn outlasts<Begin, End>(punctual: Punctual, payload: &str, outage: Outage<'_, Begin, End>)
+where
+    Begin: AsyncFnOnce(),
+    End: AsyncFnOnce(),
+{
+    let Outage { error: reason, begin: begin_outage, end: end_outage } = outage;
     let (begun, may_end) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let (begins, ends) = (begun.clone(), may_end.clone());
     let handler = move |ctx: Context| {
@@ -166,7 +173,7 @@ async fn outlasts(
     let draft = || Draft::new("x", &payload);
     let mut acknowledged = vec![punctual.enqueue(draft()).await.unwrap().id];
     let _begun = begun.acquire().await.unwrap();
-    refuse().await;
+    begin_outage().await;
     may_end.add_permits(1);
     let refused = time::timeout(GENEROUS, async {
         loop {
@@ -174,7 +181,7 @@ async fn outlasts(
                 Ok(job) => acknowledged.push(job.id),
                 Err(Error::Store(error)) => {
                     assert!(error.is_transient(), "{error}");
-                    if error.to_string().contains(why) {
+                    if error.to_string().contains(reason) {
                         break;
                     }
                 }
@@ -182,8 +189,8 @@ async fn outlasts(
             }
         }
     });
-    refused.await.unwrap_or_else(|_| panic!("no error says `{why}`"));
-    accept().await;
+    refused.await.unwrap_or_else(|_| panic!("no error contains `{reason}`"));
+    end_outage().await;
     let enqueued = time::timeout(GENEROUS, async {
         loop {
             match punctual.enqueue(draft()).await {
@@ -192,7 +199,7 @@ async fn outlasts(
             }
         }
     });
-    acknowledged.push(enqueued.await.expect("nothing goes on"));
+    acknowledged.push(enqueued.await.expect("enqueues still fail after the outage"));
     for id in acknowledged {
         let ended = punctual.wait(id, GENEROUS).await.unwrap();
         assert_eq!((ended.status, ended.run, ended.result), (Status::Succeeded, 1, Some(Json::of(&payload).unwrap())));
@@ -202,16 +209,17 @@ async fn outlasts(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_on_after_a_server_was_read_only_or_out_of_connections() {
+async fn jobs_continue_after_a_server_was_read_only_or_out_of_connections() {
     let server = Postgres::start(Care::None).unwrap();
     let url = &server.url();
-    let by_role = |role: &'static str, refuse: &'static str, accept: &'static str, why: &'static str| async move {
+    let by_role = |role: &'static str, refuse: &'static str, accept: &'static str, error: &'static str| async move {
         run(url, &format!("create role {role} login; create schema {role} authorization {role}")).await;
         let address = format!("{}?schema={role}", url.replace("punctual@", &format!("{role}@")));
         let ends = format!("select pg_terminate_backend(pid) from pg_stat_activity where usename = '{role}'");
         let change = async |change: &str| run(url, &format!("alter role {role} {change}; {ends}")).await;
         let punctual = Punctual::connect(&address).await.unwrap();
-        outlasts(punctual, "small", why, async || change(refuse).await, async || change(accept).await).await;
+        let (begin, end) = (async || change(refuse).await, async || change(accept).await);
+        outlasts(punctual, "small", Outage { error, begin, end }).await;
     };
     let (on, off) = ("set default_transaction_read_only = on", "reset default_transaction_read_only");
     tokio::join!(
@@ -221,7 +229,7 @@ async fn jobs_go_on_after_a_server_was_read_only_or_out_of_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_on_after_the_disk_of_a_server_was_full() {
+async fn jobs_continue_after_the_disk_of_a_server_was_full() {
     let disk = FaultyDisk::new().unwrap();
     let server = Postgres::start_on(&disk, Care::None).unwrap();
     run(&server.url(), "create database jobs tablespace faulty").await;
@@ -230,5 +238,5 @@ async fn jobs_go_on_after_the_disk_of_a_server_was_full() {
     let large: String = std::iter::repeat_with(fastrand::alphanumeric).take(200_000).collect();
     let fill = async || disk.fail(DiskFault::Full).unwrap();
     let free = async || disk.mend(DiskFault::Full).unwrap();
-    outlasts(punctual, &large, "No space left on device", fill, free).await;
+    outlasts(punctual, &large, Outage { error: "No space left on device", begin: fill, end: free }).await;
 }

@@ -7,7 +7,7 @@ mod common;
 
 use std::{future, sync::Arc, time::Duration};
 
-use common::{Holder, Place, until};
+use common::{Holder, TestStore, until};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -18,12 +18,12 @@ use tokio::process::Command;
 on_each_engine! {
     a_killed_process_is_replaced_and_its_jobs_run_elsewhere
     a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it
-    nothing_is_left_of_what_programs_of_a_killed_process_have_daemonised
-    a_process_that_says_nothing_is_killed_and_replaced
+    daemons_of_programs_of_a_killed_process_are_killed
+    a_process_without_heartbeats_is_killed_and_replaced
     a_stop_lets_running_jobs_end
     a_stop_that_cannot_wait_gives_jobs_back_at_once
     nothing_is_left_of_a_supervisor_that_is_killed
-    what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor
+    messages_of_worker_processes_reach_subscribers_of_the_supervisor
 }
 
 /// Too long to expire during a test.
@@ -56,7 +56,7 @@ fn worker_process() {
                 kill(Pid::this(), Signal::SIGKILL).unwrap();
                 future::pending()
             })
-            .handler("tells", |ctx: Context| async move {
+            .handler("notifies", |ctx: Context| async move {
                 ctx.notify("ada", &"hello").await?;
                 ctx.broadcast(&"all").await?;
                 Ok(None)
@@ -110,14 +110,15 @@ fn worker_command(url: &str) -> impl Fn() -> Command + Send + Sync + 'static {
 
 /// A supervisor in this process, and its workers.
 struct Fleet {
-    place: Place,
+    test_store: TestStore,
     punctual: Punctual,
     supervisor: RunningSupervisor,
 }
 
 impl Fleet {
-    async fn start(place: Place, workers: usize, silence: Duration) -> Self {
-        let (punctual, command, ledger) = (place.connect().await, worker_command(&place.url), place.ledger());
+    async fn start(test_store: TestStore, workers: usize, silence: Duration) -> Self {
+        let (punctual, command, ledger) =
+            (test_store.connect().await, worker_command(&test_store.url), test_store.ledger());
         let command = move || {
             let mut command = command();
             command.env("PUNCTUAL_TEST_LEDGER", &ledger);
@@ -125,7 +126,7 @@ impl Fleet {
         };
         let supervisor = Supervisor::new(punctual.clone(), workers, command).silence(silence).start().unwrap();
         until("all processes to work", async || supervisor.working() == workers).await;
-        Self { place, punctual, supervisor }
+        Self { test_store, punctual, supervisor }
     }
 
     /// The process ids of the registered workers.
@@ -155,8 +156,8 @@ impl Fleet {
 /// Long enough that no process is killed on a slow machine.
 const PATIENT: Duration = Duration::from_secs(60);
 
-async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 3, PATIENT).await;
+async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 3, PATIENT).await;
     let endless = fleet.enqueue("endless").await;
     let program = fleet.enqueue("program").await;
     let short = fleet.punctual.enqueue_all((0..500).map(|_| Draft::new("short", &()).max_crashes(100))).await.unwrap();
@@ -181,8 +182,8 @@ async fn a_killed_process_is_replaced_and_its_jobs_run_elsewhere(place: impl Fn(
     fleet.supervisor.stop(future::ready(())).await;
 }
 
-async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 2, PATIENT).await;
+async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 2, PATIENT).await;
     let drafts = (0..400).map(|number| Draft::new(if number % 100 == 50 { "kills" } else { "short" }, &()));
     for job in fleet.punctual.enqueue_all(drafts).await.unwrap() {
         let job = fleet.punctual.wait(job.id, Duration::from_secs(300)).await.unwrap();
@@ -190,7 +191,7 @@ async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(p
             assert!(job.status == Status::Succeeded && job.crash_count <= 1, "{}: {:?}", job.crash_count, job.error);
             continue;
         }
-        let kills = fleet.place.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
+        let kills = fleet.test_store.ledger_lines().iter().filter(|line| line.starts_with(&job.id.to_string())).count();
         // Its first crash may have been caused by another job: while Redis loads jobs, it loads those of one name after
         // the other, and a process may claim several killers at once.
         assert!((job.status, job.crash_count) == (Status::Dead, 3) && (2..=3).contains(&kills), "{kills}: {job:?}");
@@ -200,11 +201,11 @@ async fn a_job_that_kills_its_process_ends_dead_and_takes_no_other_job_with_it(p
     fleet.supervisor.stop(future::ready(())).await;
 }
 
-async fn nothing_is_left_of_what_programs_of_a_killed_process_have_daemonised(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 1, PATIENT).await;
+async fn daemons_of_programs_of_a_killed_process_are_killed(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 1, PATIENT).await;
     let job = fleet.enqueue("daemon").await;
     fleet.until_runs(job, 1).await;
-    let daemons = || processes_called(&daemon_seconds(&fleet.place.url));
+    let daemons = || processes_called(&daemon_seconds(&fleet.test_store.url));
     until("its daemon to be there", async || daemons().len() == 1).await;
     let first = daemons();
     kill(fleet.pid_of(job).await, Signal::SIGKILL).unwrap();
@@ -248,15 +249,15 @@ fn is_running(pid: Pid) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-async fn a_process_that_says_nothing_is_killed_and_replaced(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 2, Duration::from_secs(3)).await;
+async fn a_process_without_heartbeats_is_killed_and_replaced(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 2, Duration::from_secs(3)).await;
     let endless = fleet.enqueue("endless").await;
     fleet.until_runs(endless, 1).await;
     let frozen = fleet.pid_of(endless).await;
     // Not within a write, which would block all other writers of the file until the process continues.
-    let between_writes = fleet.place.url.starts_with("sqlite:").then(|| Holder::start(&fleet.place));
+    let between_writes = fleet.test_store.url.starts_with("sqlite:").then(|| Holder::start(&fleet.test_store));
     kill(frozen, Signal::SIGSTOP).unwrap();
-    until("the process to stand still", async || {
+    until("the process to be suspended", async || {
         let stat = std::fs::read_to_string(format!("/proc/{frozen}/stat")).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
     })
@@ -269,10 +270,10 @@ async fn a_process_that_says_nothing_is_killed_and_replaced(place: impl Fn() -> 
     fleet.supervisor.stop(future::ready(())).await;
 }
 
-async fn a_stop_lets_running_jobs_end(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 2, PATIENT).await;
+async fn a_stop_lets_running_jobs_end(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 2, PATIENT).await;
     let jobs = fleet.punctual.enqueue_all((0..200).map(|_| Draft::new("short", &()))).await.unwrap();
-    until("some to have run", async || fleet.place.ledger_lines().len() > 20).await;
+    until("some to have run", async || fleet.test_store.ledger_lines().len() > 20).await;
     let stats = fleet.supervisor.stop(future::pending()).await;
     let mut succeeded = 0;
     for job in &jobs {
@@ -282,25 +283,25 @@ async fn a_stop_lets_running_jobs_end(place: impl Fn() -> Place) {
         succeeded += u64::from(job.status == Status::Succeeded);
     }
     assert_eq!((stats.succeeded, stats.running), (succeeded, 0));
-    assert_eq!(fleet.place.ledger_lines().len() as u64, succeeded, "what had begun has ended");
+    assert_eq!(fleet.test_store.ledger_lines().len() as u64, succeeded, "what had begun has ended");
     assert!(fleet.punctual.admin("test").workers().await.unwrap().is_empty());
 }
 
-async fn a_stop_that_cannot_wait_gives_jobs_back_at_once(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 2, PATIENT).await;
+async fn a_stop_that_cannot_wait_gives_jobs_back_at_once(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 2, PATIENT).await;
     let endless = fleet.enqueue("endless").await;
     fleet.until_runs(endless, 1).await;
     let pids = fleet.pids().await;
     fleet.supervisor.stop(future::ready(())).await;
     assert!(pids.into_iter().all(|pid| !is_running(pid)));
     let job = fleet.punctual.job(endless).await.unwrap();
-    assert_eq!((job.status, job.crash_count), (Status::Queued, 1), "nobody waited for its end");
+    assert_eq!((job.status, job.crash_count), (Status::Queued, 1), "its end was not awaited");
 }
 
-async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
-    let supervisor = place.start("supervisor_process", 0);
+async fn nothing_is_left_of_a_supervisor_that_is_killed(new_store: impl Fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
+    let supervisor = test_store.start("supervisor_process", 0);
     let draft = |name| Draft::new(name, &()).max_crashes(100);
     let jobs = punctual.enqueue_all([draft("endless"), draft("program")]).await.unwrap();
     let admin = punctual.admin("test");
@@ -323,11 +324,11 @@ async fn nothing_is_left_of_a_supervisor_that_is_killed(place: impl Fn() -> Plac
     }
 }
 
-async fn what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervisor(place: impl Fn() -> Place) {
-    let fleet = Fleet::start(place(), 2, PATIENT).await;
+async fn messages_of_worker_processes_reach_subscribers_of_the_supervisor(new_store: impl Fn() -> TestStore) {
+    let fleet = Fleet::start(new_store(), 2, PATIENT).await;
     let (mut ada, mut bob) =
         (fleet.punctual.subscribe("ada", None).await.unwrap(), fleet.punctual.subscribe("bob", Some(0)).await.unwrap());
-    fleet.enqueue("tells").await;
+    fleet.enqueue("notifies").await;
     assert_eq!(ada.next().await.unwrap().message.as_str(), "\"hello\"");
     assert_eq!(ada.next().await.unwrap().message.as_str(), "\"all\"");
     assert_eq!(bob.next().await.unwrap().message.as_str(), "\"all\"");
@@ -335,8 +336,8 @@ async fn what_worker_processes_tell_is_heard_by_those_who_listen_to_the_supervis
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_cannot_start_is_given_up_with_its_last_words() {
-    let punctual = Place::new().connect().await;
+async fn a_process_that_cannot_start_is_given_up_with_its_last_output() {
+    let punctual = TestStore::new().connect().await;
     let command = || {
         let mut command = Command::new("sh");
         command.args(["-c", "echo no luck today >&2; exit 3"]);

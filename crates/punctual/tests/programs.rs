@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Place, until};
+use common::{TestStore, until};
 use punctual::{
     AttemptStatus, Draft, JobId, Program, ProgramLimits, Punctual, RunningWorker, Status, Worker,
     admin::JobDetail,
@@ -19,34 +19,34 @@ on_each_engine! {
     each_exit_code_has_its_meaning
     a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere
     a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started
-    a_cancelled_program_hears_of_it
-    messages_do_what_they_say
-    what_cannot_be_understood_fails_the_attempt_and_is_shown
+    a_cancelled_program_is_notified
+    messages_of_programs_have_their_effect
+    invalid_output_fails_the_attempt_and_is_shown
     a_program_that_uses_too_much_is_killed_and_the_limit_is_named
     a_fork_bomb_stays_within_its_limit
     a_pool_gives_many_jobs_to_few_processes
     a_process_of_a_pool_that_breaks_fails_its_job_and_no_other
     a_process_of_a_pool_is_stopped_with_its_job
-    what_a_program_says_last_is_heard_however_long_it_takes
+    the_last_output_of_a_program_is_read_however_long_it_takes
     a_process_of_a_pool_that_speaks_without_a_job_is_replaced
     a_stopping_worker_lets_programs_put_their_things_away
-    nothing_is_left_of_what_a_program_has_daemonised
-    what_a_program_has_daemonised_counts_for_its_memory
+    daemons_of_a_program_are_killed
+    daemons_of_a_program_count_for_its_memory_limit
 }
 
 /// A worker that runs jobs named `x` with a program.
 struct Bench {
     punctual: Punctual,
     worker: RunningWorker,
-    _place: Place,
+    _test_store: TestStore,
 }
 
 impl Bench {
-    async fn new(place: Place, program: Program) -> Self {
-        let punctual = place.connect().await;
+    async fn new(test_store: TestStore, program: Program) -> Self {
+        let punctual = test_store.connect().await;
         let worker = Worker::builder(punctual.clone()).handler("x", program.handler().unwrap()).concurrency(8);
         let worker = worker.handler("well", |_: punctual::Context| async { Ok(None) }).start().await.unwrap();
-        Self { punctual, worker, _place: place }
+        Self { punctual, worker, _test_store: test_store }
     }
 
     async fn enqueue(&self, draft: Draft) -> JobId {
@@ -110,8 +110,8 @@ fn mark(program: &mut Program) -> String {
     format!("MARK={value}")
 }
 
-async fn a_program_succeeds_with_the_last_line_or_a_file(place: impl Fn() -> Place) {
-    let bench = Bench::new(place(), obedient()).await;
+async fn a_program_succeeds_with_the_last_line_or_a_file(new_store: impl Fn() -> TestStore) {
+    let bench = Bench::new(new_store(), obedient()).await;
     let history = bench.run(doing("echo one >&2; echo {}; echo; echo [1, 2]; echo")).await;
     assert_eq!(history.job.status, Status::Succeeded);
     assert_eq!(history.job.result_preview, Some(serde_json::json!([1, 2])));
@@ -121,15 +121,15 @@ async fn a_program_succeeds_with_the_last_line_or_a_file(place: impl Fn() -> Pla
     assert_eq!(bench.run(doing("true")).await.job.result_preview, None);
     bench.end().await;
     let file = Program { result: punctual::ResultFrom::File, ..obedient() };
-    let bench = Bench::new(place(), file).await;
+    let bench = Bench::new(new_store(), file).await;
     let history = bench.run(doing("echo noise; echo 7 > $PUNCTUAL_RESULT_FILE")).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!(7)));
     assert_eq!(bench.run(doing("echo noise")).await.job.result_preview, None);
     bench.end().await;
 }
 
-async fn each_exit_code_has_its_meaning(place: impl Fn() -> Place) {
-    let bench = Bench::new(place(), obedient()).await;
+async fn each_exit_code_has_its_meaning(new_store: impl Fn() -> TestStore) {
+    let bench = Bench::new(new_store(), obedient()).await;
     let history = bench.run(doing("echo no luck >&2; exit 3")).await;
     assert_eq!(
         (history.job.status, error(&history).as_str()),
@@ -149,20 +149,20 @@ async fn each_exit_code_has_its_meaning(place: impl Fn() -> Place) {
     assert_eq!(history.attempts[0].status, AttemptStatus::Released);
     assert_eq!(history.job.attempt, 0, "it spent none");
     bench.end().await;
-    let absent = Bench::new(place(), Program::new(["/no/such/program"])).await;
+    let absent = Bench::new(new_store(), Program::new(["/no/such/program"])).await;
     let history = absent.run(once()).await;
     assert!(error(&history).contains("cannot start /no/such/program"), "{}", error(&history));
     absent.end().await;
 }
 
-async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(place: impl Fn() -> Place) {
+async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(new_store: impl Fn() -> TestStore) {
     let mut program = Program::new([
         "sh",
         "-c",
         "tr '\\0' '\\n' < /proc/self/environ >&2; cat; echo; tr '\\0' ' ' < /proc/self/cmdline >&2",
     ]);
     program.env.insert("NAMED".into(), "yes".into());
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let history = bench.run(Draft::new("x", &"a secret").user("ada").correlation_id("order-7")).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!("a secret")));
     let lines = messages(&history);
@@ -182,11 +182,11 @@ async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(place: i
     bench.end().await;
 }
 
-async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(place: impl Fn() -> Place) {
+async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(new_store: impl Fn() -> TestStore) {
     let mut program = obedient();
     let mark = mark(&mut program);
     program.stop_grace = Duration::from_millis(300);
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let stubborn = "trap '' TERM; (trap '' TERM; sleep 600 & sleep 600 & wait) & echo here >&2; wait; sleep 600";
     let history = bench.run(doing(stubborn).timeout(Duration::from_secs(1))).await;
     assert_eq!((history.job.status, code(&history).as_str()), (Status::Dead, "PUNCTUAL_E_TIMEOUT"));
@@ -200,14 +200,14 @@ async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(p
     bench.end().await;
 }
 
-async fn a_cancelled_program_hears_of_it(place: impl Fn() -> Place) {
+async fn a_cancelled_program_is_notified(new_store: impl Fn() -> TestStore) {
     let mut program = obedient();
     let mark = mark(&mut program);
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let id = bench.enqueue(doing("trap 'echo bye >&2; exit' TERM; echo here >&2; sleep 600 & wait")).await;
     until("the program to run", async || messages(&bench.history(id).await) == ["here"]).await;
     bench.punctual.admin("test").cancel(id, None).await.unwrap();
-    until("its last words", async || messages(&bench.history(id).await) == ["here", "bye"]).await;
+    until("its last output", async || messages(&bench.history(id).await) == ["here", "bye"]).await;
     assert_eq!(bench.history(id).await.job.status, Status::Cancelled);
     until("all of it to be gone", async || processes_with(&mark) == 0).await;
     bench.end().await;
@@ -216,7 +216,7 @@ async fn a_cancelled_program_hears_of_it(place: impl Fn() -> Place) {
 /// On one engine only: the engine does not see the lines that are cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
-    let bench = Bench::new(Place::new(), obedient()).await;
+    let bench = Bench::new(TestStore::new(), obedient()).await;
     let errors = "yes this is a line of the log | head -c 104857600 >&2; echo 1";
     let history = bench.run(doing(errors)).await;
     assert_eq!(history.job.status, Status::Succeeded);
@@ -227,9 +227,9 @@ async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
     .await;
     let history = bench.history(history.job.id).await;
     let kept = history.logs.len() - 1;
-    let said = &history.logs[kept].message;
+    let line = &history.logs[kept].message;
     let lines = 104_857_600_usize.div_ceil(26);
-    assert!(kept < limits::LOG_MAX_LINES && said.contains(&format!("{} more lines", lines - kept)), "{kept}: {said}");
+    assert!(kept < limits::LOG_MAX_LINES && line.contains(&format!("{} more lines", lines - kept)), "{kept}: {line}");
     let history = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!(2)), "{}", error(&history));
     let history = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
@@ -237,8 +237,8 @@ async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
     bench.end().await;
 }
 
-async fn messages_do_what_they_say(place: impl Fn() -> Place) {
-    let bench = Bench::new(place(), Program::new(["sh", "-c", SAYS])).await;
+async fn messages_of_programs_have_their_effect(new_store: impl Fn() -> TestStore) {
+    let bench = Bench::new(new_store(), Program::new(["sh", "-c", SAYS])).await;
     let mut ada = bench.punctual.subscribe("ada", Some(0)).await.unwrap();
     let history = bench.run(once().log_level(LogLevel::Debug)).await;
     assert_eq!(history.job.status, Status::Succeeded);
@@ -251,10 +251,10 @@ async fn messages_do_what_they_say(place: impl Fn() -> Place) {
     assert_eq!((first.message.as_str(), first.job), (r#"{"ready": true}"#, Some(history.job.id)));
     assert_eq!((second.user_id, second.message.as_str()), (None, "null"));
     let history = bench.run(once()).await;
-    assert_eq!(messages(&history), ["careful"], "details are kept only if somebody wants them");
+    assert_eq!(messages(&history), ["careful"], "details are kept only on request");
     bench.end().await;
     let fails = r#"echo '{"punctual": "fail", "error": "no such account", "retry": false}'"#;
-    let bench = Bench::new(place(), Program::shell(fails)).await;
+    let bench = Bench::new(new_store(), Program::shell(fails)).await;
     let history = bench.run(once().max_attempts(5)).await;
     assert_eq!((history.attempts.len(), error(&history).as_str()), (1, "no such account"));
     bench.end().await;
@@ -270,14 +270,14 @@ echo '{"punctual": "broadcast", "message": null}'
 echo '{"punctual": "done", "result": {"b": 1}}'
 "#;
 
-async fn what_cannot_be_understood_fails_the_attempt_and_is_shown(place: impl Fn() -> Place) {
+async fn invalid_output_fails_the_attempt_and_is_shown(new_store: impl Fn() -> TestStore) {
     for pool in [None, Some(1)] {
         let wrong = r#"read line; echo '{"punctual": "done", "result": [1, 2'; exec 1>&-; cat > /dev/null"#;
-        let bench = Bench::new(place(), Program { pool, ..Program::shell(wrong) }).await;
+        let bench = Bench::new(new_store(), Program { pool, ..Program::shell(wrong) }).await;
         let history = bench.run(once()).await;
         assert_eq!(history.job.status, Status::Dead);
         assert!(
-            error(&history).contains(r#"cannot be understood"#) && error(&history).contains("[1, 2"),
+            error(&history).contains("invalid message from the program") && error(&history).contains("[1, 2"),
             "{}",
             error(&history)
         );
@@ -293,12 +293,12 @@ fn other_user() -> Option<String> {
 /// One test at a time: the kernel counts all processes of a user.
 static BOMBS: Mutex<()> = Mutex::const_new(());
 
-async fn a_fork_bomb_stays_within_its_limit(place: impl Fn() -> Place) {
+async fn a_fork_bomb_stays_within_its_limit(new_store: impl Fn() -> TestStore) {
     let _alone = BOMBS.lock().await;
     let mut program = Program::shell("bomb() { bomb | bomb & }; bomb; sleep 600");
     (program.limits.processes, program.user) = (Some(60), other_user());
     let mark = mark(&mut program);
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let history = bench.run(once().timeout(Duration::from_secs(2))).await;
     assert_eq!(history.job.status, Status::Dead);
     assert!(messages(&history).iter().any(|line| line.contains("Cannot fork")), "{:?}", messages(&history));
@@ -306,7 +306,7 @@ async fn a_fork_bomb_stays_within_its_limit(place: impl Fn() -> Place) {
     bench.end().await;
 }
 
-async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: impl Fn() -> Place) {
+async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(new_store: impl Fn() -> TestStore) {
     let limited = |line: &str, set: fn(&mut Program)| {
         let mut program = Program::shell(line);
         set(&mut program);
@@ -314,7 +314,10 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
     };
     let cases = [
         // A shell that stores all its input in a variable.
-        (limited("x=$(yes | head -c 200000000)", |it| it.limits.memory_bytes = Some(32 << 20)), "memory: it used "),
+        (
+            limited("x=$(yes | head -c 200000000)", |it| it.limits.memory_bytes = Some(32 << 20)),
+            "memory: the program and its descendants used ",
+        ),
         (
             limited("while :; do :; done", |it| it.limits.cpu_time = Some(Duration::from_secs(1))),
             "cpu_time: it used more",
@@ -322,7 +325,7 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
     ];
     for (mut program, expected) in cases {
         let mark = mark(&mut program);
-        let bench = Bench::new(place(), program).await;
+        let bench = Bench::new(new_store(), program).await;
         let history = bench.run(once()).await;
         assert_eq!(
             (history.job.status, code(&history).as_str()),
@@ -334,7 +337,7 @@ async fn a_program_that_uses_too_much_is_killed_and_the_limit_is_named(place: im
         until("all of it to be gone", async || processes_with(&mark) == 0).await;
         bench.end().await;
     }
-    let bench = Bench::new(place(), limited("ulimit -n", |it| it.limits.open_files = Some(77))).await;
+    let bench = Bench::new(new_store(), limited("ulimit -n", |it| it.limits.open_files = Some(77))).await;
     assert_eq!(bench.run(once()).await.job.result_preview, Some(serde_json::json!(77)));
     bench.end().await;
 }
@@ -348,9 +351,9 @@ while read -r line; do
     echo "{\"punctual\": \"done\", \"result\": [$$, $n]}"
 done"#;
 
-async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
+async fn a_pool_gives_many_jobs_to_few_processes(new_store: impl Fn() -> TestStore) {
     let pool = Program { pool: Some(2), jobs_per_process: Some(10), ..Program::shell(COUNTS) };
-    let bench = Bench::new(place(), pool).await;
+    let bench = Bench::new(new_store(), pool).await;
     let ids = bench.punctual.enqueue_all((0..60).map(|_| once())).await.unwrap();
     let mut answers = Vec::new();
     for job in ids {
@@ -370,7 +373,7 @@ async fn a_pool_gives_many_jobs_to_few_processes(place: impl Fn() -> Place) {
     bench.end().await;
 }
 
-async fn a_process_of_a_pool_that_breaks_fails_its_job_and_no_other(place: impl Fn() -> Place) {
+async fn a_process_of_a_pool_that_breaks_fails_its_job_and_no_other(new_store: impl Fn() -> TestStore) {
     // Quoted, since an id may contain the letters of a word.
     let breaks = r#"
 while read -r line; do
@@ -383,10 +386,10 @@ while read -r line; do
         *) echo '{"punctual": "done", "result": "well"}' ;;
     esac
 done"#;
-    let bench = Bench::new(place(), Program { pool: Some(1), ..Program::shell(breaks) }).await;
+    let bench = Bench::new(new_store(), Program { pool: Some(1), ..Program::shell(breaks) }).await;
     for (what, expected) in [
         ("die", "the program ended with exit status: 3: oh no"),
-        ("half", "the program said what cannot be understood"),
+        ("half", "invalid message from the program"),
         ("bad", "the program ended with exit status: 65"),
     ] {
         let history = bench.run(doing(what)).await;
@@ -405,7 +408,7 @@ done"#;
     bench.end().await;
 }
 
-async fn a_process_of_a_pool_is_stopped_with_its_job(place: impl Fn() -> Place) {
+async fn a_process_of_a_pool_is_stopped_with_its_job(new_store: impl Fn() -> TestStore) {
     let waits = r#"
 while read -r line; do
     case $line in
@@ -415,7 +418,7 @@ while read -r line; do
 done"#;
     let mut program = Program { pool: Some(1), ..Program::shell(waits) };
     let mark = mark(&mut program);
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let hangs = bench.enqueue(doing("hang").timeout(Duration::from_millis(500))).await;
     let waits = bench.enqueue(doing("quick")).await;
     let hung = bench.punctual.wait(hangs, Duration::from_secs(60)).await.unwrap();
@@ -427,21 +430,21 @@ done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_runs_as_another_user_if_we_may() {
-    let as_nobody = |line: &str| Program { user: Some("nobody".into()), ..Program::shell(line) };
+    let as_user_nobody = |line: &str| Program { user: Some("nobody".into()), ..Program::shell(line) };
     if other_user().is_none() {
-        assert!(as_nobody("true").check().unwrap_err().to_string().contains("only root may"));
+        assert!(as_user_nobody("true").check().unwrap_err().to_string().contains("only root may"));
         return;
     }
     let bomb =
         Program { limits: ProgramLimits { processes: Some(5), ..ProgramLimits::default() }, ..Program::shell("true") };
-    assert!(bomb.check().unwrap_err().to_string().starts_with("processes: needs a `user`"));
-    let bench = Bench::new(Place::new(), as_nobody("id -Gn >&2; id -un")).await;
+    assert!(bomb.check().unwrap_err().to_string().starts_with("processes: requires a `user`"));
+    let bench = Bench::new(TestStore::new(), as_user_nobody("id -Gn >&2; id -un")).await;
     let history = bench.run(once()).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!("nobody")));
     assert_eq!(messages(&history), ["nogroup"], "it has no group of ours");
     bench.end().await;
-    let file = Program { result: punctual::ResultFrom::File, ..as_nobody("echo 5 > $PUNCTUAL_RESULT_FILE") };
-    let bench = Bench::new(Place::new(), file).await;
+    let file = Program { result: punctual::ResultFrom::File, ..as_user_nobody("echo 5 > $PUNCTUAL_RESULT_FILE") };
+    let bench = Bench::new(TestStore::new(), file).await;
     assert_eq!(bench.run(once()).await.job.result_preview, Some(serde_json::json!(5)));
     bench.end().await;
 }
@@ -453,21 +456,24 @@ fn settings_that_cannot_work_are_refused_by_name() {
         change(&mut program);
         program.check().unwrap_err().to_string()
     };
-    for (said, expected) in [
+    for (error, expected) in [
         (set(|it| it.command.clear()), "command: must not be empty"),
         (set(|it| it.directory = Some("/no/such/folder".into())), "directory: directory /no/such/folder not found"),
         (set(|it| it.user = Some("no-such-user".into())), "user: user `no-such-user` not found"),
-        (set(|it| it.pool = Some(0)), "pool: is between 1 and 1000"),
-        (set(|it| it.jobs_per_process = Some(0)), "jobs_per_process: is at least 1"),
-        (set(|it| it.stop_grace = Duration::from_secs(60)), "stop_grace: is at most 5s"),
-        (set(|it| it.limits.memory_bytes = Some(5)), "memory: is at least 1MiB"),
-        (set(|it| (it.limits.processes, it.user) = (Some(0), other_user())), "processes: is at least 1"),
-        (set(|it| it.limits.cpu_time = Some(Duration::from_millis(1_500))), "cpu_time: is a whole number of seconds"),
-        (set(|it| it.limits.open_files = Some(2)), "open_files: is at least 8"),
-        (set(|it| drop(it.env.insert("A=B".into(), "x".into()))), "env: a variable's name"),
+        (set(|it| it.pool = Some(0)), "pool: must be between 1 and 1000"),
+        (set(|it| it.jobs_per_process = Some(0)), "jobs_per_process: must be at least 1"),
+        (set(|it| it.stop_grace = Duration::from_secs(60)), "stop_grace: must be at most 5s"),
+        (set(|it| it.limits.memory_bytes = Some(5)), "memory: must be at least 1MiB"),
+        (set(|it| (it.limits.processes, it.user) = (Some(0), other_user())), "processes: must be at least 1"),
+        (
+            set(|it| it.limits.cpu_time = Some(Duration::from_millis(1_500))),
+            "cpu_time: must be a whole number of seconds",
+        ),
+        (set(|it| it.limits.open_files = Some(2)), "open_files: must be between 8 and"),
+        (set(|it| drop(it.env.insert("A=B".into(), "x".into()))), "env: names must not be empty"),
         (set(|it| drop(it.env.insert("PUNCTUAL_X".into(), "x".into()))), "env: names that begin with PUNCTUAL_"),
     ] {
-        assert!(said.starts_with(expected), "{said}");
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
@@ -477,18 +483,19 @@ i=0
 while [ $i -lt 3000 ]; do echo '{"punctual": "broadcast", "message": 1}'; i=$((i + 1)); done
 echo '{"punctual": "done", "result": "last"}'"#;
 
-async fn what_a_program_says_last_is_heard_however_long_it_takes(place: impl Fn() -> Place) {
-    let bench = Bench::new(place(), Program::shell(TALKS)).await;
+async fn the_last_output_of_a_program_is_read_however_long_it_takes(new_store: impl Fn() -> TestStore) {
+    let bench = Bench::new(new_store(), Program::shell(TALKS)).await;
     let history = bench.run(once()).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!("last")));
     assert_eq!(bench.punctual.store().last_notification().await.unwrap(), 3_000);
     bench.end().await;
 }
 
-async fn a_process_of_a_pool_that_speaks_without_a_job_is_replaced(place: impl Fn() -> Place) {
-    // Both in one write: a second message that arrives after the next job was sent could not be told from its answer.
+async fn a_process_of_a_pool_that_speaks_without_a_job_is_replaced(new_store: impl Fn() -> TestStore) {
+    // Both in one write: a second message that arrives after the next job was sent could not be distinguished from its
+    // answer.
     let twice = r#"while read -r line; do printf '{"punctual": "done", "result": 1}\n{"punctual": "done", "result": 2}\n'; done"#;
-    let bench = Bench::new(place(), Program { pool: Some(1), ..Program::shell(twice) }).await;
+    let bench = Bench::new(new_store(), Program { pool: Some(1), ..Program::shell(twice) }).await;
     for _ in 0..5 {
         assert_eq!(
             bench.run(once()).await.job.result_preview,
@@ -499,12 +506,12 @@ async fn a_process_of_a_pool_that_speaks_without_a_job_is_replaced(place: impl F
     bench.end().await;
 }
 
-async fn a_stopping_worker_lets_programs_put_their_things_away(place: impl Fn() -> Place) {
+async fn a_stopping_worker_lets_programs_put_their_things_away(new_store: impl Fn() -> TestStore) {
     let folder = tempfile::tempdir().unwrap();
     let line = "trap 'sleep 1; echo tidy > tidied; exit' TERM; echo here >&2; sleep 600 & wait";
     let program = Program { directory: Some(folder.path().to_owned()), ..Program::shell(line) };
-    let place = place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).handler("x", program.handler().unwrap());
     let worker = worker.drain_timeout(Duration::ZERO).start().await.unwrap();
     let job = punctual.enqueue(once().max_attempts(2)).await.unwrap().id;
@@ -530,10 +537,10 @@ fn processes_called(argument: &str) -> usize {
     commands.filter(|all| all.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())).count()
 }
 
-async fn nothing_is_left_of_what_a_program_has_daemonised(place: impl Fn() -> Place) {
+async fn daemons_of_a_program_are_killed(new_store: impl Fn() -> TestStore) {
     let mut program = obedient();
     program.stop_grace = Duration::from_millis(300);
-    let bench = Bench::new(place(), program).await;
+    let bench = Bench::new(new_store(), program).await;
     let seconds = format!("600.{}", fastrand::u32(..));
     let daemonise = daemonise(&seconds);
     let history = bench.run(doing(&format!("{daemonise}; echo 1"))).await;
@@ -550,10 +557,10 @@ async fn nothing_is_left_of_what_a_program_has_daemonised(place: impl Fn() -> Pl
     bench.end().await;
 }
 
-async fn what_a_program_has_daemonised_counts_for_its_memory(place: impl Fn() -> Place) {
+async fn daemons_of_a_program_count_for_its_memory_limit(new_store: impl Fn() -> TestStore) {
     let hog = "(setsid env -i sh -c 'x=$(yes | head -c 200000000); sleep 600' > /dev/null 2>&1 &); sleep 20";
     let limits = ProgramLimits { memory_bytes: Some(32 << 20), ..ProgramLimits::default() };
-    let bench = Bench::new(place(), Program { limits, ..Program::shell(hog) }).await;
+    let bench = Bench::new(new_store(), Program { limits, ..Program::shell(hog) }).await;
     let history = bench.run(once()).await;
     assert_eq!(
         (history.job.status, code(&history).as_str()),

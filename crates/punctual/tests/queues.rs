@@ -11,20 +11,20 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, count, until};
+use common::{TestStore, count, until};
 use punctual::{Context, Draft, Failure, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
 use serde::{Deserialize, Serialize};
 
 on_each_engine! {
     a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end
-    jobs_that_say_nothing_are_as_their_queue_says
+    jobs_without_options_have_the_defaults_of_their_queue
     a_strict_worker_takes_the_first_queue_first
     a_weighted_worker_gives_each_queue_its_share
 }
 
-async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_place: fn() -> Place) {
-    let place = new_place();
-    let (punctual, operator) = (place.connect().await, place.connect().await);
+async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let (punctual, operator) = (test_store.connect().await, test_store.connect().await);
     let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
     let admin = operator.admin("ada");
     admin.pause_queue("mail").await.unwrap();
@@ -57,9 +57,9 @@ impl Job for Typed {
     }
 }
 
-async fn jobs_that_say_nothing_are_as_their_queue_says(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn jobs_without_options_have_the_defaults_of_their_queue(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let retry = RetryPolicy::fixed(Duration::from_secs(3));
     let defaults = JobDefaults {
         priority: Some(8),
@@ -77,7 +77,11 @@ async fn jobs_that_say_nothing_are_as_their_queue_says(new_place: fn() -> Place)
     assert_eq!((silent.priority, silent.max_attempts, silent.timeout), (8, 5, Duration::from_secs(9)));
     assert_eq!((silent.options.retry, silent.keep_for), (Some(retry), Some(Duration::from_secs(60))));
     let outspoken = spec(Draft::new("x", &()).priority(5).max_attempts(3).queue("mail")).await;
-    assert_eq!((outspoken.priority, outspoken.max_attempts), (5, 3), "also if it says what others are by default");
+    assert_eq!(
+        (outspoken.priority, outspoken.max_attempts),
+        (5, 3),
+        "also if it sets the values that are defaults elsewhere"
+    );
     let typed = spec(Typed.into()).await;
     assert_eq!((typed.priority, typed.max_attempts), (8, 7), "a definition comes before its queue");
     let elsewhere = spec(Draft::new("x", &())).await;
@@ -94,9 +98,9 @@ async fn fill(punctual: &Punctual, each: usize) {
     punctual.enqueue_all((0..each).map(|_| draft("a", 1))).await.unwrap();
 }
 
-async fn a_strict_worker_takes_the_first_queue_first(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn a_strict_worker_takes_the_first_queue_first(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     fill(&punctual, 3).await;
     let handler = |_: Context| async { Ok(None) };
     let worker: ManualWorker =
@@ -108,10 +112,10 @@ async fn a_strict_worker_takes_the_first_queue_first(new_place: fn() -> Place) {
     assert_eq!(order, "aaabbb");
 }
 
-async fn a_weighted_worker_gives_each_queue_its_share(new_place: fn() -> Place) {
+async fn a_weighted_worker_gives_each_queue_its_share(new_store: fn() -> TestStore) {
     const EACH: usize = 2_000;
-    let place = new_place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     fill(&punctual, EACH).await;
     let seen = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
     let counter = Arc::clone(&seen);

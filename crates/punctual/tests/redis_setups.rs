@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Place, until};
+use common::{TestStore, until};
 use punctual::{Context, Draft, Punctual, Status, Worker};
 use punctual_servers::Redis;
 
@@ -31,21 +31,21 @@ async fn redis_is_well(punctual: &Punctual) -> String {
 }
 
 /// The diagnostic of Redis itself.
-async fn redis_says(punctual: &Punctual) -> (bool, String) {
+async fn redis_diagnostic(punctual: &Punctual) -> (bool, String) {
     let diagnostics = punctual.store().check().await.unwrap();
     diagnostics.into_iter().find(|one| one.check == "redis").map(|one| (one.ok, one.message)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_is_given_in_the_address_and_never_told() {
+async fn a_password_in_the_address_is_used_and_never_shown() {
     let redis = Redis::start_with(&["--requirepass", "s3cret"]).unwrap();
     let address = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port());
-    let punctual = Place::postgres().dispatched_by(&address("s3cret")).connect().await;
+    let punctual = TestStore::postgres().dispatched_by(&address("s3cret")).connect().await;
     runs_jobs(&punctual).await;
     assert!(!punctual.store().info().location.contains("s3cret"));
     // With the wrong password, jobs run without Redis, and the doctor reports the reason.
-    let wrong = Place::postgres().dispatched_by(&address("gu3ss")).connect().await;
-    let (ok, message) = redis_says(&wrong).await;
+    let wrong = TestStore::postgres().dispatched_by(&address("gu3ss")).connect().await;
+    let (ok, message) = redis_diagnostic(&wrong).await;
     assert!(!ok && message.contains("--dispatch") && !message.contains("gu3ss"), "{message}");
     let worker = Worker::builder(wrong.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
     let id = wrong.enqueue(Draft::new("x", &())).await.unwrap().id;
@@ -59,7 +59,7 @@ async fn a_user_that_may_do_little_is_enough() {
     let rights = "--user punctual on >s3cret ~punctual:* &punctual:* +@all -@dangerous +info --user default off";
     let redis = Redis::start_with(&rights.split(' ').collect::<Vec<_>>()).unwrap();
     let address = format!("redis://punctual:s3cret@127.0.0.1:{}", redis.port());
-    runs_jobs(&Place::postgres().dispatched_by(&address).connect().await).await;
+    runs_jobs(&TestStore::postgres().dispatched_by(&address).connect().await).await;
 }
 
 /// The trusted certificates are those of the system, or of the file that SSL_CERT_FILE names, and are the same in the
@@ -72,7 +72,7 @@ fn tls_process() {
         if std::env::var("PUNCTUAL_TEST_TRUSTS").unwrap() == "yes" {
             runs_jobs(&punctual).await;
         } else {
-            let (ok, message) = redis_says(&punctual).await;
+            let (ok, message) = redis_diagnostic(&punctual).await;
             assert!(!ok && message.contains("certificate"), "{message}");
         }
     });
@@ -82,28 +82,28 @@ fn tls_process() {
 async fn tls_is_spoken_and_checked() {
     let redis = Redis::start_with_tls(&["--requirepass", "s3cret"]).unwrap();
     let address = format!("rediss://:s3cret@localhost:{}", redis.port());
-    let place = Place::postgres().dispatched_by(&address);
+    let test_store = TestStore::postgres().dispatched_by(&address);
     let authority = redis.authority();
     let trust = [("PUNCTUAL_TEST_TRUSTS", "yes"), ("SSL_CERT_FILE", authority.to_str().unwrap())];
-    assert!(place.start_with_env("tls_process", &trust).wait().success());
-    let doubting = place.start_with_env("tls_process", &[("PUNCTUAL_TEST_TRUSTS", "no")]);
-    assert!(doubting.wait().success(), "one that does not trust it says so");
+    assert!(test_store.start_with_env("tls_process", &trust).wait().success());
+    let doubting = test_store.start_with_env("tls_process", &[("PUNCTUAL_TEST_TRUSTS", "no")]);
+    assert!(doubting.wait().success(), "a client that does not trust it reports that");
 }
 
 /// Redis is watched by a sentinel, which promotes a replica when the server dies.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_on_when_a_sentinel_makes_a_replica_take_over() {
+async fn jobs_continue_when_a_sentinel_promotes_a_replica() {
     let mut master = Redis::start().unwrap();
     let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port().to_string()]).unwrap();
-    until("the replica to follow", async || replica.ask("INFO replication").unwrap()[0].contains("link_status:up"))
+    until("the replica to follow", async || replica.execute("INFO replication").unwrap()[0].contains("link_status:up"))
         .await;
     let sentinel = Redis::start_sentinel(&master).unwrap();
     until("the sentinel to know the replica", async || {
-        sentinel.ask("SENTINEL replicas jobs").unwrap().contains(&replica.port().to_string())
+        sentinel.execute("SENTINEL replicas jobs").unwrap().contains(&replica.port().to_string())
     })
     .await;
     let address = format!("redis+sentinel://127.0.0.1:{}/jobs", sentinel.port());
-    let punctual = Place::postgres().dispatched_by(&address).connect().await;
+    let punctual = TestStore::postgres().dispatched_by(&address).connect().await;
     runs_jobs(&punctual).await;
     let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
     let before = punctual.enqueue_all((0..100).map(|number| Draft::new("x", &number))).await.unwrap();
@@ -112,7 +112,7 @@ async fn jobs_go_on_when_a_sentinel_makes_a_replica_take_over() {
     for job in before.iter().chain(&after) {
         assert_eq!(punctual.wait(job.id, LONG).await.unwrap().status, Status::Succeeded);
     }
-    until("the replica to take over", async || replica.ask("ROLE").unwrap()[0] == "master").await;
+    until("the replica to take over", async || replica.execute("ROLE").unwrap()[0] == "master").await;
     worker.stop().await;
     runs_jobs(&punctual).await;
 }

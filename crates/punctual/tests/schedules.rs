@@ -7,7 +7,7 @@ mod common;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use common::{Place, until};
+use common::{TestStore, until};
 use punctual::{
     Admin, Context, Draft, Error, Filter, JobId, ManualClock, ManualWorker, Misfire, Overlap, Page, Punctual,
     Recurring, Status, Timestamp, Worker,
@@ -22,20 +22,20 @@ fn worker_process() {
 }
 
 on_each_engine! {
-    each_misfire_policy_does_what_it_says_after_three_hours
-    what_is_late_by_less_than_a_minute_has_not_misfired
-    an_unfinished_job_is_run_beside_left_alone_or_cancelled_as_the_schedule_says
+    each_misfire_policy_applies_after_three_hours
+    an_occurrence_that_is_late_by_less_than_a_minute_has_not_misfired
+    an_unfinished_job_is_handled_by_the_overlap_policy
     an_occurrence_is_enqueued_ahead_and_starts_on_time
     a_handler_knows_which_occurrence_it_is
     a_paused_schedule_makes_nothing_and_makes_up_for_nothing
-    a_schedule_ends_and_says_so
+    a_schedule_ends_and_records_it
     a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other
     a_trigger_runs_at_once_and_leaves_the_times_alone
-    a_backfill_enqueues_what_is_missing_and_nothing_twice
+    a_backfill_enqueues_missing_occurrences_once
     a_clock_that_jumps_makes_no_occurrence_twice
     a_change_of_times_moves_the_cursor_and_another_change_does_not
     definitions_of_an_owner_are_synchronised_and_others_left_alone
-    what_is_refused_changes_nothing
+    refused_schedules_change_nothing
     a_definition_that_cannot_be_read_stops_no_other_and_is_kept
     a_definition_whose_end_has_passed_does_not_stop_its_program
     one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueued_ahead
@@ -52,16 +52,16 @@ struct Scene {
     admin: Admin,
     clock: ManualClock,
     worker: ManualWorker,
-    _place: Place,
+    _test_store: TestStore,
 }
 
 impl Scene {
-    async fn new(new_place: fn() -> Place) -> Self {
-        let place = new_place();
-        let (punctual, clock) = place.connect_with_clock().await;
+    async fn new(new_store: fn() -> TestStore) -> Self {
+        let test_store = new_store();
+        let (punctual, clock) = test_store.connect_with_clock().await;
         let worker =
             Worker::builder(punctual.clone()).handler("report", |_: Context| async { Ok(None) }).manual().unwrap();
-        Self { admin: punctual.admin("ada"), punctual, clock, worker, _place: place }
+        Self { admin: punctual.admin("ada"), punctual, clock, worker, _test_store: test_store }
     }
 
     fn set(&self, time: &str) {
@@ -104,8 +104,8 @@ fn report() -> Draft {
     Draft::new("report", &"all").queue("reports")
 }
 
-async fn each_misfire_policy_does_what_it_says_after_three_hours(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn each_misfire_policy_applies_after_three_hours(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for (name, misfire) in [
         ("once", Misfire::RunOnce),
         ("limited", Misfire::CatchUpLimited(5)),
@@ -131,8 +131,8 @@ async fn each_misfire_policy_does_what_it_says_after_three_hours(new_place: fn()
     assert_eq!(scene.tick().await, 0);
 }
 
-async fn what_is_late_by_less_than_a_minute_has_not_misfired(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn an_occurrence_that_is_late_by_less_than_a_minute_has_not_misfired(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("steady", "*/10 * * * * *", report()).misfire(Misfire::Ignore)).await;
     scene.set("12:01:09.500");
     assert_eq!(scene.tick().await, 7, "sixty seconds of them, and one that is due within a second");
@@ -142,8 +142,8 @@ async fn what_is_late_by_less_than_a_minute_has_not_misfired(new_place: fn() -> 
     assert_eq!(scene.stored("steady").await.next_run_at, Some(at("12:02:30")));
 }
 
-async fn an_unfinished_job_is_run_beside_left_alone_or_cancelled_as_the_schedule_says(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn an_unfinished_job_is_handled_by_the_overlap_policy(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for (name, overlap) in [("allow", Overlap::Allow), ("skip", Overlap::Skip), ("cancel", Overlap::CancelPrevious)] {
         scene.put(Recurring::new(name, "* * * * *", report()).overlap(overlap)).await;
     }
@@ -166,8 +166,8 @@ async fn an_unfinished_job_is_run_beside_left_alone_or_cancelled_as_the_schedule
     assert_eq!(statuses("cancel").await, [Status::Cancelled, Status::Succeeded, Status::Queued]);
 }
 
-async fn an_occurrence_is_enqueued_ahead_and_starts_on_time(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn an_occurrence_is_enqueued_ahead_and_starts_on_time(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("plain", "* * * * *", report())).await;
     scene.put(Recurring::new("spread", "* * * * *", report()).jitter(Duration::from_secs(3_600))).await;
     scene.set("12:00:58.999999");
@@ -184,8 +184,8 @@ async fn an_occurrence_is_enqueued_ahead_and_starts_on_time(new_place: fn() -> P
     assert_eq!(ran, [plain.id]);
 }
 
-async fn a_handler_knows_which_occurrence_it_is(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_handler_knows_which_occurrence_it_is(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let worker = Worker::builder(scene.punctual.clone())
         .handler(
             "report",
@@ -200,8 +200,8 @@ async fn a_handler_knows_which_occurrence_it_is(new_place: fn() -> Place) {
     assert_eq!((&result["schedule"], &result["at"]), (&"nightly".into(), &"2026-03-01T15:00:00.000000Z".into()));
 }
 
-async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "* * * * *", report()).misfire(Misfire::CatchUpLimited(9))).await;
     scene.admin.pause_schedule("x").await.unwrap();
     scene.set("12:10:30");
@@ -222,8 +222,8 @@ async fn a_paused_schedule_makes_nothing_and_makes_up_for_nothing(new_place: fn(
     assert_eq!(scene.tick().await, 1);
 }
 
-async fn a_schedule_ends_and_says_so(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_schedule_ends_and_records_it(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let schedule = Recurring::new("x", "* * * * *", report()).starts_at(at("12:05:00")).ends_at(at("12:07:00"));
     scene.put(schedule).await;
     for time in ["12:04:00", "12:05:00", "12:06:00", "12:07:00", "12:08:00"] {
@@ -235,8 +235,8 @@ async fn a_schedule_ends_and_says_so(new_place: fn() -> Place) {
     assert_eq!((ended.schedule.next_run_at, ended.upcoming.len(), ended.jobs.len()), (None, 0, 2));
 }
 
-async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for name in ["a", "b", "c"] {
         scene.put(Recurring::new(name, "* * * * *", report())).await;
     }
@@ -258,8 +258,8 @@ async fn a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other(new_
     assert_eq!(scene.tick().await, 3);
 }
 
-async fn a_trigger_runs_at_once_and_leaves_the_times_alone(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_trigger_runs_at_once_and_leaves_the_times_alone(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "@hourly", report()).overlap(Overlap::Skip)).await;
     scene.admin.pause_schedule("x").await.unwrap();
     let id = scene.admin.trigger_schedule("x").await.unwrap();
@@ -277,8 +277,8 @@ async fn a_trigger_runs_at_once_and_leaves_the_times_alone(new_place: fn() -> Pl
     assert!(matches!(scene.admin.trigger_schedule("y").await, Err(Error::NoSchedule(_))));
 }
 
-async fn a_backfill_enqueues_what_is_missing_and_nothing_twice(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_backfill_enqueues_missing_occurrences_once(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "@hourly", report()).jitter(Duration::from_secs(60))).await;
     scene.set("13:00:00");
     assert_eq!(scene.tick().await, 1);
@@ -297,8 +297,8 @@ async fn a_backfill_enqueues_what_is_missing_and_nothing_twice(new_place: fn() -
     assert!(too_many.unwrap_err().to_string().contains("more than 10000 occurrences"));
 }
 
-async fn a_clock_that_jumps_makes_no_occurrence_twice(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_clock_that_jumps_makes_no_occurrence_twice(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "* * * * *", report())).await;
     for (time, enqueued) in [("12:01:00", 1), ("12:00:30", 0), ("12:01:30", 0), ("11:00:00", 0), ("12:02:00", 1)] {
         scene.set(time);
@@ -310,8 +310,8 @@ async fn a_clock_that_jumps_makes_no_occurrence_twice(new_place: fn() -> Place) 
     assert_eq!(scene.times("x").await, ["12:01:00", "12:02:00", "18:00:00"]);
 }
 
-async fn a_change_of_times_moves_the_cursor_and_another_change_does_not(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_change_of_times_moves_the_cursor_and_another_change_does_not(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "* * * * *", report())).await;
     scene.set("12:00:30");
     let put = async |schedule| scene.admin.put_schedule(schedule).await.unwrap();
@@ -325,8 +325,8 @@ async fn a_change_of_times_moves_the_cursor_and_another_change_does_not(new_plac
     assert_eq!(scene.stored("x").await.next_run_at, "2026-03-02T05:00:00Z".parse().ok());
 }
 
-async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let hourly = |name| Recurring::new(name, "@hourly", report());
     scene.put(hourly("by-hand")).await;
     scene.punctual.sync_schedules("mail", [hourly("of-mail")]).await.unwrap();
@@ -337,7 +337,7 @@ async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_plac
     let second = scene.punctual.sync_schedules("billing", second).await.unwrap();
     assert_eq!((second.added, second.changed), (vec!["d".into()], vec!["b".into()]));
     assert_eq!((second.removed, second.left_alone), (vec!["c".into()], vec!["by-hand".into(), "of-mail".into()]));
-    assert!(!scene.stored("a").await.enabled, "whoever paused it had a reason");
+    assert!(!scene.stored("a").await.enabled, "an operator paused it");
     assert_eq!(scene.stored("by-hand").await.spec.owner, None);
     let refused = scene.admin.put_schedule(hourly("a")).await.unwrap_err();
     assert_eq!(refused.to_string(), "schedule `a` is defined by billing; change it there");
@@ -353,8 +353,8 @@ async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_plac
     assert_eq!(names.into_iter().map(|view| view.name).collect::<Vec<_>>(), ["by-hand", "e", "of-mail"]);
 }
 
-async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn refused_schedules_change_nothing(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let good = Recurring::new("good", "@hourly", report());
     for (bad, problem) in [
         (Recurring::new("", "@hourly", report()), "schedule: must not be empty (schedule )"),
@@ -363,7 +363,7 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
             Recurring::new("x", "@hourly", report().priority(11)),
             "priority: must be between 0 and 10, not 11 (schedule x)",
         ),
-        (Recurring::new("x", "@hourly", report().delay(Duration::from_secs(1))), "job: has a time of its own"),
+        (Recurring::new("x", "@hourly", report().delay(Duration::from_secs(1))), "job: has a run time"),
         (
             Recurring::new("x", "@hourly", report()).misfire(Misfire::CatchUpLimited(0)),
             "misfire: must be between 1 and 1000, not 0",
@@ -386,8 +386,8 @@ async fn what_is_refused_changes_nothing(new_place: fn() -> Place) {
     }
 }
 
-async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     for name in ["a", "b"] {
         scene.put(Recurring::new(name, "* * * * *", report())).await;
     }
@@ -407,16 +407,16 @@ async fn a_definition_that_cannot_be_read_stops_no_other_and_is_kept(new_place: 
     scene.admin.delete_schedule("a").await.unwrap();
 }
 
-async fn a_definition_whose_end_has_passed_does_not_stop_its_program(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_definition_whose_end_has_passed_does_not_stop_its_program(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let ended = || Recurring::new("x", "* * * * *", report()).ends_at(at("11:00:00"));
     assert_eq!(scene.punctual.sync_schedules("billing", [ended()]).await.unwrap().added, ["x"]);
     assert_eq!(scene.stored("x").await.next_run_at, None);
     assert!(scene.admin.put_schedule(ended()).await.is_err(), "by hand it would be a mistake");
 }
 
-async fn one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueued_ahead(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueued_ahead(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("a", "* * * * *", report()).overlap(Overlap::Skip)).await;
     scene.put(Recurring::new("b", "* * * * *", report())).await;
     scene.set("12:00:59.500");
@@ -427,8 +427,8 @@ async fn one_that_must_wait_for_its_time_does_not_keep_others_from_being_enqueue
     assert_eq!(scene.times("a").await, ["12:01:00"]);
 }
 
-async fn a_schedule_that_a_wrong_clock_sent_ahead_is_brought_back(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_schedule_that_a_wrong_clock_sent_ahead_is_brought_back(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "* * * * *", report())).await;
     scene.put(Recurring::new("y", "* * * * *", report()).ends_at(at("18:00:00"))).await;
     scene.clock.set("2036-01-01T00:00:00Z".parse().unwrap());
@@ -443,20 +443,20 @@ async fn a_schedule_that_a_wrong_clock_sent_ahead_is_brought_back(new_place: fn(
     assert_eq!(scene.tick().await, 2);
 }
 
-async fn a_lock_that_a_wrong_clock_made_endless_stops_nothing(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn a_lock_that_a_wrong_clock_made_endless_stops_nothing(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     scene.put(Recurring::new("x", "* * * * *", report())).await;
     let lock =
         scene.punctual.store().lock("punctual.schedules.tick".into(), "gone".into(), Duration::from_secs(86_400));
     assert!(lock.await.unwrap().is_some());
     scene.set("12:01:05");
-    assert_eq!(scene.tick().await, 0, "somebody is at it");
+    assert_eq!(scene.tick().await, 0, "another process holds the lock");
     scene.set("12:01:11");
-    assert_eq!(scene.tick().await, 1, "nobody is");
+    assert_eq!(scene.tick().await, 1, "the lock is free");
 }
 
-async fn more_than_one_transaction_takes_is_caught_up_with_in_parts(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn more_than_one_transaction_takes_is_caught_up_with_in_parts(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let large = Draft::new("report", &"x".repeat(1_000_000));
     scene.put(Recurring::new("x", "* * * * *", large).misfire(Misfire::CatchUpLimited(40))).await;
     scene.set("14:00:30");
@@ -466,8 +466,8 @@ async fn more_than_one_transaction_takes_is_caught_up_with_in_parts(new_place: f
     assert_eq!((times.len(), times[0].as_str(), times[39].as_str()), (40, "13:21:00", "14:00:00"));
 }
 
-async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_place: fn() -> Place) {
-    let scene = Scene::new(new_place).await;
+async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_store: fn() -> TestStore) {
+    let scene = Scene::new(new_store).await;
     let schedules = (0..2_100).map(|number| Recurring::new(format!("s{number:04}"), "@hourly", report()));
     scene.punctual.sync_schedules("test", schedules).await.unwrap();
     scene.set("13:00:00");
@@ -478,10 +478,10 @@ async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_place: 
 
 /// Three processes, one of which is killed and replaced every ten seconds, and a thousand schedules that run every
 /// second, for a minute.
-async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: fn() -> Place) {
+async fn three_processes_that_are_killed_make_every_occurrence_once(new_store: fn() -> TestStore) {
     const SCHEDULES: usize = 1_000;
-    let place = new_place();
-    let punctual = place.connect().await;
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     // No occurrence is skipped, however slow the machine is.
     let every_second = (0..SCHEDULES).map(|number| {
         let schedule = Recurring::new(format!("s{number:04}"), "* * * * * *", Draft::new("fast", &()));
@@ -491,7 +491,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
     let store = punctual.store();
     let first: BTreeMap<String, Timestamp> = cursors(&punctual).await;
     let begin = store.now();
-    let mut workers: Vec<_> = (0..3).map(|_| place.start_worker(5_000)).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| test_store.start_worker(5_000)).collect();
     for round in 1..=6u64 {
         let passed = begin.after(Duration::from_secs(10 * round));
         until("ten seconds more of occurrences", async || {
@@ -499,7 +499,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_place: f
         })
         .await;
         workers.remove(0).kill();
-        workers.push(place.start_worker(5_000));
+        workers.push(test_store.start_worker(5_000));
     }
     drop(workers);
     let last = cursors(&punctual).await;

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Holder, Place};
+use common::{Holder, TestStore};
 use punctual::{
     Context, Draft, Status, Worker,
     sqlite::rusqlite::{Connection, TransactionBehavior},
@@ -21,10 +21,10 @@ use punctual_testkit::conformance::audit_store;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_write_of_another_program_delays_and_fails_nothing() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
-    let holder = Holder::start(&place);
+    let holder = Holder::start(&test_store);
     let (client, start) = (punctual.clone(), Instant::now());
     let enqueue = tokio::spawn(async move { client.enqueue(Draft::new("x", &())).await });
     // Reads continue: the write-ahead log keeps the last committed state for them.
@@ -43,9 +43,9 @@ async fn a_long_write_of_another_program_delays_and_fails_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_commits() {
-    let place = Place::new();
-    let punctual = place.connect().await;
-    let mut connection = Connection::open(place.file()).unwrap();
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
+    let mut connection = Connection::open(test_store.file()).unwrap();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let kept = punctual.enqueue_in(&transaction, [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")]).unwrap();
@@ -68,10 +68,10 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once() {
-    let place = Place::new();
-    let punctual = place.connect().await;
-    Connection::open(place.file()).unwrap().execute("create table effects (job text)", []).unwrap();
-    let path = place.file();
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
+    Connection::open(test_store.file()).unwrap().execute("create table effects (job text)", []).unwrap();
+    let path = test_store.file();
     let worker = Worker::builder(punctual.clone())
         .handler("x", move |ctx: Context| {
             let path = path.clone();
@@ -98,7 +98,7 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
     assert_eq!(done.result.unwrap().as_str(), "\"done\"");
     let stats = worker.stop().await;
     assert_eq!((stats.succeeded, stats.stale, stats.lost_leases), (1, 0, 0));
-    let effects: i64 = Connection::open(place.file())
+    let effects: i64 = Connection::open(test_store.file())
         .unwrap()
         .query_row("select count(*) from effects", [], |row| row.get(0))
         .unwrap();
@@ -108,8 +108,8 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_examination_beside_a_busy_worker_finds_nothing_wrong() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
     let (client, stop) = (punctual.clone(), Arc::new(AtomicBool::new(false)));
     let stopped = stop.clone();
@@ -131,8 +131,8 @@ async fn an_examination_beside_a_busy_worker_finds_nothing_wrong() {
 /// A job that another process enqueues is noticed by its commit, long before the next poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_of_another_connection_wakes_an_idle_worker() {
-    let place = Place::new();
-    let (punctual, other) = (place.connect().await, place.connect().await);
+    let test_store = TestStore::new();
+    let (punctual, other) = (test_store.connect().await, test_store.connect().await);
     let worker = Worker::builder(punctual.clone())
         .handler("x", |_: Context| async { Ok(None) })
         .poll_period(Duration::from_secs(3_600))

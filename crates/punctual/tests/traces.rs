@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, until};
+use common::{TestStore, until};
 use opentelemetry::{
     Value,
     trace::{SpanKind, Status, TracerProvider},
@@ -52,8 +52,8 @@ fn begin(name: &'static str) -> (Span, Trace) {
         provider
     });
     let span = tracing::info_span!("request", name);
-    let place = span.in_scope(trace::current).unwrap();
-    (span, place)
+    let context = span.in_scope(trace::current).unwrap();
+    (span, context)
 }
 
 /// Waits until this number of spans with this name have ended in a trace, and returns them.
@@ -101,9 +101,9 @@ async fn worker(punctual: &Punctual) -> punctual::RunningWorker {
     builder.handler("pack", done).start().await.unwrap()
 }
 
-async fn an_execution_is_a_part_of_the_enqueuers_trace(place: fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
+async fn an_execution_is_a_part_of_the_enqueuers_trace(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let (span, request) = begin("checkout");
     let job = punctual.enqueue(Draft::new("charge", &7).queue("money")).instrument(span).await.unwrap();
     let worker = worker(&punctual).await;
@@ -134,9 +134,9 @@ async fn an_execution_is_a_part_of_the_enqueuers_trace(place: fn() -> Place) {
     worker.stop().await;
 }
 
-async fn a_workflows_jobs_are_parts_of_its_submitters_trace(place: fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
+async fn a_workflows_jobs_are_parts_of_its_submitters_trace(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let (span, request) = begin("order");
     let mut workflow = Workflow::new("order");
     workflow.job("first", Draft::new("pack", &1));
@@ -152,15 +152,15 @@ async fn a_workflows_jobs_are_parts_of_its_submitters_trace(place: fn() -> Place
     worker.stop().await;
 }
 
-async fn a_job_continues_what_it_was_told_to(place: fn() -> Place) {
-    let place = place();
-    let punctual = place.connect().await;
-    let (span, request) = begin("told");
+async fn a_job_continues_the_given_trace(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
+    let (span, request) = begin("given");
     let actual = Trace::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", Some("vendor=1")).unwrap();
     let carried = async |id| Trace::of(&punctual.job(id).await.unwrap().spec.options);
     let own = Draft::new("pack", &1).trace(actual.parent.to_string()).trace_state("vendor=1");
     let by_itself = punctual.enqueue(own).instrument(span.clone()).await.unwrap();
-    assert_eq!(carried(by_itself.id).await, Some(actual.clone()), "what a job says itself counts");
+    assert_eq!(carried(by_itself.id).await, Some(actual.clone()), "the trace of the job itself takes precedence");
     let continuing = punctual.clone().continuing(Some(actual.clone()));
     let without = continuing.enqueue(Draft::new("pack", &2)).await.unwrap();
     assert_eq!(carried(without.id).await, Some(actual), "without a span, what the connection continues");
@@ -175,12 +175,12 @@ async fn a_job_continues_what_it_was_told_to(place: fn() -> Place) {
     let Ran::Again(again) = punctual.admin("ada").run(alone.id).instrument(span).await.unwrap() else {
         panic!("ran itself")
     };
-    assert_eq!(carried(again).await, Some(request), "a job that runs once more is a part of what asks for it");
+    assert_eq!(carried(again).await, Some(request), "a job that runs again belongs to the trace of the request");
     worker.stop().await;
 }
 
 on_each_engine! {
     an_execution_is_a_part_of_the_enqueuers_trace
     a_workflows_jobs_are_parts_of_its_submitters_trace
-    a_job_continues_what_it_was_told_to
+    a_job_continues_the_given_trace
 }

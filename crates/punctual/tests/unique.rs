@@ -7,7 +7,7 @@ mod common;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
-use common::Place;
+use common::TestStore;
 use punctual::{Draft, Enqueued, JobId, Punctual, Status, Unique, Verb};
 use punctual_testkit::conformance::audit_store;
 use serde_json::json;
@@ -16,16 +16,16 @@ use tokio::sync::Barrier;
 on_each_engine! {
     a_key_that_32_want_at_once_makes_one_job
     a_key_holds_for_jobs_of_different_days
-    of_those_who_replace_a_payload_at_once_the_last_one_counts
+    of_concurrent_replacements_of_a_payload_the_last_one_counts
     keys_change_hands_while_their_jobs_are_cancelled
     a_key_follows_from_the_payload_or_parts_of_it
 }
 
 /// Separate connections, as several processes have.
-async fn connections(place: &Place) -> Vec<Punctual> {
+async fn connections(test_store: &TestStore) -> Vec<Punctual> {
     let mut all = Vec::new();
     for _ in 0..4 {
-        all.push(place.connect().await);
+        all.push(test_store.connect().await);
     }
     all
 }
@@ -52,9 +52,9 @@ fn ids(enqueued: &[Enqueued]) -> BTreeSet<JobId> {
     enqueued.iter().map(|one| one.id).collect()
 }
 
-async fn a_key_that_32_want_at_once_makes_one_job(new_place: fn() -> Place) {
-    let place = new_place();
-    let all = connections(&place).await;
+async fn a_key_that_32_want_at_once_makes_one_job(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let all = connections(&test_store).await;
     for round in 0..20 {
         let enqueued =
             enqueue_at_once(&all, |_| Draft::new("charge", &round).unique_key(format!("order-{round}"))).await;
@@ -64,9 +64,9 @@ async fn a_key_that_32_want_at_once_makes_one_job(new_place: fn() -> Place) {
     assert_eq!(audit_store(&**all[0].store()).await, 20);
 }
 
-async fn a_key_holds_for_jobs_of_different_days(new_place: fn() -> Place) {
-    let place = new_place();
-    let all = connections(&place).await;
+async fn a_key_holds_for_jobs_of_different_days(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let all = connections(&test_store).await;
     const DAY: Duration = Duration::from_secs(24 * 3_600);
     let enqueued =
         enqueue_at_once(&all, |number| Draft::new("report", &number).delay(DAY * number as u32).unique_key("k")).await;
@@ -74,9 +74,9 @@ async fn a_key_holds_for_jobs_of_different_days(new_place: fn() -> Place) {
     assert_eq!(audit_store(&**all[0].store()).await, 1);
 }
 
-async fn of_those_who_replace_a_payload_at_once_the_last_one_counts(new_place: fn() -> Place) {
-    let place = new_place();
-    let all = connections(&place).await;
+async fn of_concurrent_replacements_of_a_payload_the_last_one_counts(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let all = connections(&test_store).await;
     let replacing = |number: usize| {
         let unique = Unique::key("document").until_started().replace_payload().debounce();
         Draft::new("index", &number).delay(Duration::from_secs(60 + number as u64)).unique(unique)
@@ -92,9 +92,9 @@ async fn of_those_who_replace_a_payload_at_once_the_last_one_counts(new_place: f
     audit_store(&**all[0].store()).await;
 }
 
-async fn keys_change_hands_while_their_jobs_are_cancelled(new_place: fn() -> Place) {
-    let place = new_place();
-    let all = connections(&place).await;
+async fn keys_change_hands_while_their_jobs_are_cancelled(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let all = connections(&test_store).await;
     let (canceller, stop) = (all[3].clone(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let stopped = Arc::clone(&stop);
     let cancelling = tokio::spawn(async move {
@@ -119,9 +119,9 @@ async fn keys_change_hands_while_their_jobs_are_cancelled(new_place: fn() -> Pla
     audit_store(&**all[0].store()).await;
 }
 
-async fn a_key_follows_from_the_payload_or_parts_of_it(new_place: fn() -> Place) {
-    let place = new_place();
-    let punctual = place.connect().await;
+async fn a_key_follows_from_the_payload_or_parts_of_it(new_store: fn() -> TestStore) {
+    let test_store = new_store();
+    let punctual = test_store.connect().await;
     let enqueue = async |payload: serde_json::Value, unique: Unique| {
         punctual.enqueue(Draft::new("confirm", &payload).unique(unique)).await.unwrap()
     };
@@ -133,5 +133,5 @@ async fn a_key_follows_from_the_payload_or_parts_of_it(new_place: fn() -> Place)
     let refused = punctual.enqueue(Draft::new("confirm", &1).unique(Unique::parts(["order"]))).await.unwrap_err();
     assert_eq!(refused.to_string(), "unique: invalid JSON pointer `order`: expected a path such as /order or /user/id");
     let refused = punctual.enqueue(Draft::new("x", &1).unique(Unique::key("k").states([Status::Deleted]))).await;
-    assert_eq!(refused.unwrap_err().to_string(), "unique.states: a job that is deleted has given its key back");
+    assert_eq!(refused.unwrap_err().to_string(), "unique.states: a job that is deleted has released its key");
 }

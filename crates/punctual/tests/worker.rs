@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Place, until};
+use common::{TestStore, until};
 use punctual::{
     AttemptStatus, Context, Draft, Failure, HandlerResult, Job, Punctual, RetryPolicy, RunningWorker, Status, Worker,
     core, sqlite::rusqlite::Connection,
@@ -28,15 +28,15 @@ async fn start(punctual: &Punctual, handler: impl punctual::Handler) -> RunningW
 }
 
 /// Runs one job to its end and returns it.
-async fn run(handler: impl punctual::Handler, adjust: impl FnOnce(Draft) -> Draft) -> (Place, Punctual, core::Job) {
-    let place = Place::new();
-    let punctual = place.connect().await;
+async fn run(handler: impl punctual::Handler, adjust: impl FnOnce(Draft) -> Draft) -> (TestStore, Punctual, core::Job) {
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = start(&punctual, handler).await;
     let id = punctual.enqueue(adjust(Draft::new("x", &()))).await.unwrap().id;
     let done = punctual.wait(id, LONG).await.unwrap();
     worker.stop().await;
     audit_store(&**punctual.store()).await;
-    (place, punctual, done)
+    (test_store, punctual, done)
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_panic_is_a_failure_and_the_worker_lives_on() {
         assert!(ctx.attempt() > 1, "the first attempt panics");
         Ok(None)
     }
-    let (_place, punctual, done) = run(panics, |draft| draft.retry(RetryPolicy::fixed(Duration::ZERO))).await;
+    let (_test_store, punctual, done) = run(panics, |draft| draft.retry(RetryPolicy::fixed(Duration::ZERO))).await;
     assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
     let attempts = punctual.store().history(done.id).await.unwrap().attempts;
     let fault = attempts[0].error.clone().unwrap();
@@ -55,8 +55,8 @@ async fn a_panic_is_a_failure_and_the_worker_lives_on() {
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
-    let actual = Arc::new(AtomicUsize::new(0));
-    let seen = actual.clone();
+    let stopped = Arc::new(AtomicUsize::new(0));
+    let seen = stopped.clone();
     let handler = move |ctx: Context| {
         let seen = seen.clone();
         async move {
@@ -65,25 +65,26 @@ async fn a_handler_that_takes_too_long_times_out_and_its_late_end_is_ignored() {
             Ok(Some(punctual::Json::of(&"too late").unwrap()))
         }
     };
-    let (_place, punctual, done) = run(handler, |draft| draft.timeout(Duration::from_millis(50)).max_attempts(1)).await;
+    let (_test_store, punctual, done) =
+        run(handler, |draft| draft.timeout(Duration::from_millis(50)).max_attempts(1)).await;
     assert_eq!((done.status, done.result), (Status::Dead, None));
     assert_eq!(done.error.unwrap().code.as_deref(), Some("PUNCTUAL_E_TIMEOUT"));
-    assert_eq!(actual.load(Ordering::SeqCst), 1, "the handler was told to stop, and came to its end");
+    assert_eq!(stopped.load(Ordering::SeqCst), 1, "the handler received its stop signal and ended");
     assert_eq!(punctual.store().history(done.id).await.unwrap().attempts[0].status, AttemptStatus::TimedOut);
 }
 
 #[tokio::test]
 async fn cancelling_a_running_job_stops_its_handler() {
-    let place = Place::new();
-    let punctual = place.connect().await;
-    let (begun, actual) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let (begins, tells) = (begun.clone(), actual.clone());
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
+    let (begun, stopped) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (begins, stops) = (begun.clone(), stopped.clone());
     let worker = start(&punctual, move |ctx: Context| {
-        let (begun, actual) = (begins.clone(), tells.clone());
+        let (begun, stopped) = (begins.clone(), stops.clone());
         async move {
             begun.wait().await;
             ctx.signal().cancelled().await;
-            actual.wait().await;
+            stopped.wait().await;
             Ok(None)
         }
     })
@@ -91,7 +92,7 @@ async fn cancelling_a_running_job_stops_its_handler() {
     let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     begun.wait().await;
     punctual.admin("ada").cancel(id, Some("no longer needed".into())).await.unwrap();
-    actual.wait().await;
+    stopped.wait().await;
     assert_eq!(punctual.job(id).await.unwrap().status, Status::Cancelled);
     worker.stop().await;
     assert_eq!(punctual.store().history(id).await.unwrap().attempts[0].status, AttemptStatus::Cancelled);
@@ -121,8 +122,8 @@ impl Job for Add {
 
 #[tokio::test]
 async fn a_typed_job_has_state_result_progress_logs_and_redaction() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).register::<Add>(100).start().await.unwrap();
     let id = punctual.enqueue(Add { a: 1, b: 2 }).await.unwrap().id;
     let done = punctual.wait(id, LONG).await.unwrap();
@@ -137,8 +138,8 @@ async fn a_typed_job_has_state_result_progress_logs_and_redaction() {
 
 #[tokio::test]
 async fn a_payload_that_does_not_fit_its_type_dies_at_once() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).register::<Add>(0).start().await.unwrap();
     let id = punctual.enqueue(Draft::new("add", &"text")).await.unwrap().id;
     let done = punctual.wait(id, LONG).await.unwrap();
@@ -148,9 +149,9 @@ async fn a_payload_that_does_not_fit_its_type_dies_at_once() {
 }
 
 #[tokio::test]
-async fn a_stop_drains_what_ends_in_time_and_gives_back_the_rest() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+async fn a_stop_drains_jobs_that_end_in_time_and_releases_the_others() {
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let (begun, go) = (Arc::new(Barrier::new(3)), Arc::new(tokio::sync::Notify::new()));
     let (begins, goes) = (begun.clone(), go.clone());
     let worker = Worker::builder(punctual.clone())
@@ -183,9 +184,9 @@ async fn a_stop_drains_what_ends_in_time_and_gives_back_the_rest() {
 
 /// Its thread is blocked, so that it cannot be notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_gives_back_the_job_of_a_handler_that_hears_nothing() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+async fn a_stop_releases_the_job_of_a_handler_that_ignores_it() {
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let (begun, on_begun) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Arc::new(std::sync::Mutex::new(released));
@@ -227,8 +228,8 @@ async fn a_handler_that_keeps_its_thread_past_its_time_is_late_all_the_same() {
 
 #[tokio::test]
 async fn a_job_claimed_ahead_waits_for_its_time_and_may_be_cancelled_until_then() {
-    let place = Place::new();
-    let (punctual, clock) = place.connect_with_clock().await;
+    let test_store = TestStore::new();
+    let (punctual, clock) = test_store.connect_with_clock().await;
     let due = punctual.store().now().after(Duration::from_millis(30));
     let draft = || Draft::new("x", &()).run_at(due);
     let (kept, cancelled) = (punctual.enqueue(draft()).await.unwrap().id, punctual.enqueue(draft()).await.unwrap().id);
@@ -252,8 +253,8 @@ async fn a_job_claimed_ahead_waits_for_its_time_and_may_be_cancelled_until_then(
 
 #[tokio::test]
 async fn a_job_claimed_ahead_does_not_wait_for_a_clock_that_was_set_back() {
-    let place = Place::new();
-    let (punctual, clock) = place.connect_with_clock().await;
+    let test_store = TestStore::new();
+    let (punctual, clock) = test_store.connect_with_clock().await;
     let due = punctual.store().now().after(Duration::from_millis(30));
     let job = punctual.enqueue(Draft::new("x", &()).run_at(due)).await.unwrap().id;
     let worker = start(&punctual, |_: Context| async { Ok(None) }).await;
@@ -267,8 +268,8 @@ async fn a_job_claimed_ahead_does_not_wait_for_a_clock_that_was_set_back() {
 #[tokio::test]
 async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone() {
     for survives in [true, false] {
-        let place = Place::new();
-        let (punctual, clock) = place.connect_with_clock().await;
+        let test_store = TestStore::new();
+        let (punctual, clock) = test_store.connect_with_clock().await;
         let former = core::Heartbeat {
             id: core::WorkerId::from_bits(punctual.ids().next(punctual.store().now())),
             host: "h".into(),
@@ -304,8 +305,8 @@ async fn ephemeral_jobs_are_dropped_once_it_is_clear_that_all_workers_were_gone(
 
 #[tokio::test]
 async fn a_worker_never_holds_more_jobs_than_it_can_run() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (now, peak, store) = (running.clone(), most.clone(), punctual.clone());
     let worker = Worker::builder(punctual.clone())
@@ -332,14 +333,14 @@ async fn a_worker_never_holds_more_jobs_than_it_can_run() {
 
 #[tokio::test]
 async fn a_wait_without_end_is_a_long_one() {
-    let (_place, punctual, done) = run(|_: Context| async { Ok(None) }, |draft| draft).await;
+    let (_test_store, punctual, done) = run(|_: Context| async { Ok(None) }, |draft| draft).await;
     assert_eq!(punctual.wait(done.id, Duration::MAX).await.unwrap(), done);
 }
 
 #[tokio::test]
 async fn a_long_job_keeps_its_lease() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone())
         .handler("x", |ctx: Context| async move {
             let first = ctx.claim().job.lease_until;
@@ -367,8 +368,8 @@ async fn a_long_job_keeps_its_lease() {
 /// The store fails in every way at every step of the worker; no job is lost, none is left behind, none ends twice.
 #[tokio::test]
 async fn a_failing_store_delays_jobs_and_loses_none() {
-    let place = Place::new();
-    let inner = place.connect().await;
+    let test_store = TestStore::new();
+    let inner = test_store.connect().await;
     let faulty = FaultyStore::new(inner.store().clone());
     let punctual = Punctual::new(Arc::new(faulty.clone()));
     for when in [When::Before, When::After] {
@@ -395,8 +396,8 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
 
 #[tokio::test]
 async fn a_job_with_one_attempt_survives_lost_answers_and_runs_once() {
-    let place = Place::new();
-    let inner = place.connect().await;
+    let test_store = TestStore::new();
+    let inner = test_store.connect().await;
     let faulty = FaultyStore::new(inner.store().clone());
     // The claim is stored and its answer lost; so is the confirmation, which is then refused and repeated.
     faulty.fail_next("claim", When::After);
@@ -424,8 +425,8 @@ async fn a_job_with_one_attempt_survives_lost_answers_and_runs_once() {
 /// The store refuses for longer than the grace period of a handler; the work is done, and must not be repeated.
 #[tokio::test]
 async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
-    let place = Place::new();
-    let inner = place.connect().await;
+    let test_store = TestStore::new();
+    let inner = test_store.connect().await;
     let faulty = FaultyStore::new(inner.store().clone());
     (0..5).for_each(|_| faulty.fail_next("settle", When::Before));
     let begun = Arc::new(tokio::sync::Notify::new());
@@ -449,9 +450,9 @@ async fn a_stop_waits_for_a_store_that_refuses_outcomes_for_a_while() {
 /// A trigger of another program refuses one job of a batch, until it is dropped.
 #[tokio::test]
 async fn an_end_that_the_store_refuses_holds_up_no_other_and_is_stored_when_it_may_be() {
-    let place = Place::new();
-    let punctual = place.connect().await;
-    let database = Connection::open(place.folder.path().join("punctual.db")).unwrap();
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
+    let database = Connection::open(test_store.folder.path().join("punctual.db")).unwrap();
     let refuse = "create trigger refuse before update of status on punctual_jobs when new.name = 'refused' and new.status = 'succeeded' \
                   begin select raise(abort, 'not while this trigger is there'); end";
     database.execute_batch(refuse).unwrap();
@@ -486,8 +487,8 @@ async fn an_end_that_the_store_refuses_holds_up_no_other_and_is_stored_when_it_m
 
 #[tokio::test]
 async fn an_enqueue_that_is_repeated_after_a_lost_answer_makes_one_job() {
-    let place = Place::new();
-    let inner = place.connect().await;
+    let test_store = TestStore::new();
+    let inner = test_store.connect().await;
     let faulty = FaultyStore::new(inner.store().clone());
     let punctual = Punctual::new(Arc::new(faulty.clone()));
     let jobs = punctual.check([Draft::new("x", &1)]).unwrap();
@@ -500,8 +501,8 @@ async fn an_enqueue_that_is_repeated_after_a_lost_answer_makes_one_job() {
 
 #[tokio::test]
 async fn ephemeral_jobs_of_a_former_run_are_dropped_by_the_first_worker() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let gone = punctual.enqueue(Draft::new("x", &()).ephemeral(true)).await.unwrap().id;
     let first = start(&punctual, |_: Context| async { Ok(None) }).await;
     assert!(punctual.job(gone).await.is_err());
@@ -514,8 +515,8 @@ async fn ephemeral_jobs_of_a_former_run_are_dropped_by_the_first_worker() {
 
 #[tokio::test]
 async fn senseless_settings_are_refused() {
-    let place = Place::new();
-    let punctual = place.connect().await;
+    let test_store = TestStore::new();
+    let punctual = test_store.connect().await;
     let none = Worker::builder(punctual.clone()).start().await.unwrap_err();
     assert_eq!(none.to_string(), "handlers: must not be empty; register at least one job");
     let handler = |_: Context| async { Ok(None) };

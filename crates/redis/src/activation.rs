@@ -12,7 +12,7 @@ use crate::{
 /// Maximum time between announcing that a queue is being opened and opening it.
 const OPENING: Duration = Duration::from_secs(1);
 /// How soon to check a queue again that another process is about to open.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const OPEN_POLL_PERIOD: Duration = Duration::from_millis(50);
 /// The number of steps from unknown to open.
 const STEPS_MAX: usize = 3;
 
@@ -25,8 +25,8 @@ pub(crate) enum Opened {
 }
 
 /// Opens a queue in Redis, unless it is open or must wait.
-pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &str) -> StoreResult<Opened> {
-    let mut step = standing.queue(name);
+pub(crate) async fn open(store: &Arc<Shared>, state: &DispatchState, name: &str) -> StoreResult<Opened> {
+    let mut step = state.queue(name);
     for _ in 0..STEPS_MAX {
         match step {
             QueueDispatch::Open { epoch, .. } => return Ok(Opened::Now(epoch)),
@@ -34,18 +34,18 @@ pub(crate) async fn open(store: &Arc<Shared>, standing: &DispatchState, name: &s
             QueueDispatch::Unknown => store.primary.give(name.to_owned(), 0, PAUSE).await?,
             QueueDispatch::Ready { epoch } => {
                 if store.primary.open(name.to_owned(), epoch).await? {
-                    open_anew(store, name, epoch).await?;
+                    reopen(store, name, epoch).await?;
                 }
             }
         }
         store.dispatch_lease.forget();
-        step = store.dispatch_lease.standing().await?.queue(name);
+        step = store.dispatch_lease.state().await?.queue(name);
     }
-    Ok(Opened::In(LOOK_AGAIN))
+    Ok(Opened::In(OPEN_POLL_PERIOD))
 }
 
 /// Opens a queue in Redis, and loads its jobs: the first jobs of each lane now, the others in the background.
-async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<()> {
+async fn reopen(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<()> {
     if let Err(error) = store.queue(name, epoch).open(false).await {
         tracing::warn!(queue = name, %error, "cannot open the queue in Redis");
         return Ok(());
@@ -56,7 +56,7 @@ async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<(
         let (own, name) = (Arc::clone(store), name.to_owned());
         tokio::spawn(async move {
             if let Err(error) = own.reconciler.load(&own.dispatch_lease, &name, epoch, true).await {
-                tracing::warn!(queue = name, %error, "cannot tell Redis of all jobs yet");
+                tracing::warn!(queue = name, %error, "cannot pass all jobs to Redis yet");
             }
         });
     }
@@ -66,7 +66,7 @@ async fn open_anew(store: &Arc<Shared>, name: &str, epoch: u64) -> StoreResult<(
 /// Called when Redis does not know a queue that should be open: Redis has lost its data, or the queue is limited now.
 pub(crate) async fn lost(store: &Shared, name: &str, epoch: u64) -> StoreResult<()> {
     store.dispatch_lease.forget();
-    match store.dispatch_lease.standing().await?.queue(name) {
+    match store.dispatch_lease.state().await?.queue(name) {
         QueueDispatch::Open { epoch: now, since } if now == epoch && since > OPENING => {}
         _ => return Ok(()),
     }

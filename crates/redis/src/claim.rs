@@ -36,10 +36,10 @@ pub(crate) const HOLD: Duration = GRACE.saturating_mul(2);
 /// How many rounds a claim makes when hints are wrong.
 const ROUNDS_MAX: usize = 20;
 
-/// Claims jobs, and waits for jobs if the request says so.
+/// Claims jobs, and waits for jobs if the request has a wait time.
 pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreResult<Claimed> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
-    let mut hurried = store.hurry.listen();
+    let mut woken = store.claim_wakeups.listen();
     loop {
         let (mut found, mut work) = (store.work.listen(), store.primary.watch_work());
         // Read before the attempt, so that no job whose time comes near during the attempt is missed.
@@ -48,14 +48,14 @@ pub(crate) async fn claim(store: &Arc<Shared>, request: ClaimRequest) -> StoreRe
         if !claimed.claims.is_empty() || Instant::now() >= deadline {
             return Ok(claimed);
         }
-        let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
+        let due = claimed.next_run_at.map(|next| request.claim_again_at(now, next));
         let due = due.into_iter().chain(claimed.opens_at).min().map_or(POLL, |at| at.since(store.primary.now()));
         let pause = POLL.min(due).min(deadline - Instant::now());
         tokio::select! {
             _ = found.changed() => {}
             () = work.changed() => {}
             () = sleep(pause) => {}
-            _ = hurried.changed() => return Ok(claimed),
+            _ = woken.changed() => return Ok(claimed),
         }
     }
 }
@@ -89,28 +89,28 @@ async fn give_back(store: &Shared, claims: Vec<Claim>) {
     if !recorded.is_empty()
         && let Err(error) = store.primary.settle(recorded).await
     {
-        tracing::warn!(%error, "could not give back jobs that nobody waits for; their leases will run out");
+        tracing::warn!(%error, "could not release jobs of a dropped claim; their leases will expire");
     }
 }
 
 async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<Claimed> {
-    let standing = store.dispatch_lease.fresh_standing().await?;
+    let state = store.dispatch_lease.fresh_state().await?;
     let own = ClaimRequest { wait: Duration::ZERO, ..request.clone() };
     // Redis never hands out suspects.
-    if !standing.is_open() || request.suspects {
+    if !state.is_open() || request.suspects {
         // Limited jobs; the other jobs as soon as Redis can no longer be handing them out.
         let claimed = store.primary.claim(own).await?;
         store.write_behind.claimed(&claimed.claims);
         return Ok(claimed);
     }
     let lanes = store.primary.lanes(request);
-    let (open, opens_in) = open_queues(store, &standing, &lanes.plain).await?;
+    let (open, opens_in) = open_queues(store, &state, &lanes.plain).await?;
     store.primary.promote_due().await?;
-    store.reconciler.look(&store.dispatch_lease, request.ahead).await?;
+    store.reconciler.dispatch_due(&store.dispatch_lease, request.ahead).await?;
     let mut claimed = Claimed::default();
     for _ in 0..ROUNDS_MAX {
         let rest = ClaimRequest { limit: request.limit - claimed.claims.len(), ..own.clone() };
-        let round = claim_round(store, rest, &standing, (&open, lanes.limited)).await;
+        let round = claim_round(store, rest, &state, Served { open: &open, limited: lanes.limited }).await;
         // After an error, the claims of earlier rounds must not be lost.
         let (more, wrong) = if claimed.claims.is_empty() { round? } else { round.unwrap_or_default() };
         claimed.claims.extend(more.claims);
@@ -127,12 +127,28 @@ async fn try_claim(store: &Arc<Shared>, request: &ClaimRequest) -> StoreResult<C
     Ok(claimed)
 }
 
+/// What a claim serves.
+struct Served<'a> {
+    /// Open queues, for jobs without limits.
+    open: &'a [OpenQueue],
+    /// Whether it also serves jobs with limits.
+    limited: bool,
+}
+
+/// A round of a claim.
+struct Round {
+    /// The token that Redis stores with the jobs that it hands out.
+    token: Arc<str>,
+    /// When the jobs were requested from Redis.
+    since: Instant,
+}
+
 /// Makes one round of a claim; returns how many hints were wrong. There may be more jobs behind the wrong hints.
 async fn claim_round(
     store: &Arc<Shared>,
     request: ClaimRequest,
-    standing: &DispatchState,
-    (open, limited): (&[OpenQueue], bool),
+    state: &DispatchState,
+    Served { open, limited }: Served<'_>,
 ) -> StoreResult<(Claimed, usize)> {
     let number = store.claims.fetch_add(1, Ordering::Relaxed);
     let token: Arc<str> = format!("{}{number:x}", claims_of(request.worker)).into();
@@ -140,21 +156,21 @@ async fn claim_round(
     let since = Instant::now();
     // The caller may have waited long since it read the state. If Redis may no longer hand out jobs, the primary store
     // may soon do so itself.
-    let is_open = standing.is_open();
+    let is_open = state.is_open();
     let HandedOut { jobs, next_run_at } = if limited {
-        hand_out_standing(store, &request, open, &token).await?
+        hand_out_checked(store, &request, open, &token).await?
     } else {
         hand_out(store, &request, open, &token).await?
     };
-    let (fresh, mut asked) = if limited { (Vec::new(), jobs) } else { parted(jobs) };
-    let mut fresh = locked(store, fresh, &mut asked, &token).await;
+    let (fresh, mut unchecked) = if limited { (Vec::new(), jobs) } else { parted(jobs) };
+    let mut fresh = locked(store, fresh, &mut unchecked, &token).await;
     if !is_open || since.elapsed() >= GRACE / 2 {
-        asked.extend(fresh.drain(..).map(|(job, _)| job));
+        unchecked.extend(fresh.drain(..).map(|(job, _)| job));
     }
     let (mut claimed, mut wrong) = (Claimed::default(), 0);
-    if !asked.is_empty() || limited {
+    if !unchecked.is_empty() || limited {
         let rest = ClaimRequest { limit: request.limit - fresh.len(), ..request.clone() };
-        match take(store, rest, &asked, &token).await {
+        match take(store, rest, &unchecked, &token).await {
             Ok(taken) => (claimed, wrong) = taken,
             Err(error) => {
                 let back: Vec<(&Hint, &str)> = fresh.iter().map(|(one, _)| (&one.hint, &*token)).collect();
@@ -164,7 +180,7 @@ async fn claim_round(
         }
     }
     claimed.next_run_at = claimed.next_run_at.into_iter().chain(next_run_at).min();
-    claimed.claims.extend(begin(store, &request, fresh, &token, since));
+    claimed.claims.extend(begin(store, &request, fresh, &Round { token, since }));
     if !limited {
         let now = store.primary.now();
         claimed.claims.sort_by_cached_key(|Claim { job, .. }| {
@@ -177,14 +193,14 @@ async fn claim_round(
 
 /// Splits jobs into those with a cached document and those that must be checked with the primary store.
 fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
-    let (mut fresh, mut asked) = (Vec::new(), Vec::new());
+    let (mut fresh, mut unchecked) = (Vec::new(), Vec::new());
     for job in jobs {
         match job.document.as_deref().and_then(Document::read) {
             Some(document) => fresh.push((job, document)),
-            None => asked.push(job),
+            None => unchecked.push(job),
         }
     }
-    (fresh, asked)
+    (fresh, unchecked)
 }
 
 /// If jobs are locked: returns those whose lock was won. Jobs that another owner has locked are put back; jobs whose
@@ -192,7 +208,7 @@ fn parted(jobs: Vec<Handed>) -> (Vec<(Handed, Document)>, Vec<Handed>) {
 async fn locked(
     store: &Shared,
     jobs: Vec<(Handed, Document)>,
-    asked: &mut Vec<Handed>,
+    unchecked: &mut Vec<Handed>,
     token: &str,
 ) -> Vec<(Handed, Document)> {
     let Some(locks) = store.job_locks.as_ref().filter(|_| !jobs.is_empty()) else { return jobs };
@@ -203,7 +219,7 @@ async fn locked(
         match vote {
             Vote::Won => ours.push(job),
             Vote::Lost => others.push(job.0),
-            Vote::Unclear => asked.push(job.0),
+            Vote::Unclear => unchecked.push(job.0),
         }
     }
     release_all(store, &others.iter().map(|job| (&job.hint, token)).collect::<Vec<_>>(), true).await;
@@ -211,20 +227,14 @@ async fn locked(
 }
 
 /// Starts the jobs whose documents are cached at once, unrecorded.
-fn begin(
-    store: &Shared,
-    request: &ClaimRequest,
-    jobs: Vec<(Handed, Document)>,
-    token: &Arc<str>,
-    since: Instant,
-) -> Vec<Claim> {
+fn begin(store: &Shared, request: &ClaimRequest, jobs: Vec<(Handed, Document)>, round: &Round) -> Vec<Claim> {
     let started_at = store.primary.now();
     let mut begun = Vec::with_capacity(jobs.len());
     let claim = |(Handed { hint, .. }, Document { at, spec }): (Handed, Document)| {
         let new = NewJob::new(hint.job, spec);
         let start = Start { hint, worker: request.worker, started_at, lease: request.lease };
         let job = start.job(new, at);
-        begun.push(Unrecorded { start, token: Arc::clone(token), since });
+        begun.push(Unrecorded { start, token: Arc::clone(&round.token), since: round.since });
         Claim::new(job, request.worker)
     };
     let claims = jobs.into_iter().map(claim).collect();
@@ -233,17 +243,22 @@ fn begin(
 }
 
 /// Claims jobs with hints, and limited jobs, in the primary store; returns how many hints were wrong.
-async fn take(store: &Shared, request: ClaimRequest, asked: &[Handed], token: &str) -> StoreResult<(Claimed, usize)> {
-    let hints: Vec<Hint> = asked.iter().map(|job| job.hint.clone()).collect();
-    let due = asked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
-    let ahead = if asked.iter().any(|job| job.ahead) { request.ahead } else { Duration::ZERO };
+async fn take(
+    store: &Shared,
+    request: ClaimRequest,
+    unchecked: &[Handed],
+    token: &str,
+) -> StoreResult<(Claimed, usize)> {
+    let hints: Vec<Hint> = unchecked.iter().map(|job| job.hint.clone()).collect();
+    let due = unchecked.iter().filter(|job| !job.ahead).map(|job| job.hint.clone()).collect();
+    let ahead = if unchecked.iter().any(|job| job.ahead) { request.ahead } else { Duration::ZERO };
     let taken = store.primary.take(ClaimRequest { ahead, ..request }, due).await;
     let ours: HashSet<JobId> = taken.iter().flat_map(|claimed| &claimed.claims).map(|claim| claim.job.id).collect();
     let (got, missed): (Vec<Hint>, Vec<Hint>) = hints.into_iter().partition(|hint| ours.contains(&hint.job));
     // Jobs that were not wanted now, or are claimed elsewhere, are put back; the hints of the others were wrong.
-    let stand = if missed.is_empty() { Ok(Vec::new()) } else { store.primary.stand(missed.clone()).await };
-    let stand = stand.unwrap_or_else(|_| vec![true; missed.len()]);
-    let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(stand).partition(|(_, stands)| *stands);
+    let are_queued = if missed.is_empty() { Ok(Vec::new()) } else { store.primary.check_hints(missed.clone()).await };
+    let are_queued = are_queued.unwrap_or_else(|_| vec![true; missed.len()]);
+    let (back, wrong): (Vec<_>, Vec<_>) = missed.iter().zip(are_queued).partition(|(_, is_queued)| *is_queued);
     let (with_token, wrong_count) = (|hint| (hint, token), wrong.len());
     let done: Vec<_> = got.iter().chain(wrong.into_iter().map(|(hint, _)| hint)).map(with_token).collect();
     release_all(store, &done, false).await;
@@ -261,7 +276,7 @@ async fn release_all(store: &Shared, jobs: &[(&Hint, &str)], put_back: bool) {
     }
     for (name, jobs) in queues {
         if let Err(error) = store.queue(name, 0).release(&jobs, put_back).await {
-            tracing::debug!(%error, "cannot let go of jobs in Redis; they are put back before long");
+            tracing::debug!(%error, "cannot release jobs in Redis; they will be put back later");
         }
     }
 }
@@ -272,7 +287,7 @@ type OpenQueue = (String, u64, Vec<(Arc<Lane>, u32)>);
 /// Opens the queues of some lanes in Redis; returns when the first queue that is still closed opens.
 async fn open_queues(
     store: &Arc<Shared>,
-    standing: &DispatchState,
+    state: &DispatchState,
     lanes: &[(Arc<Lane>, u32)],
 ) -> StoreResult<(Vec<OpenQueue>, Option<Duration>)> {
     let mut queues: BTreeMap<&str, Vec<(Arc<Lane>, u32)>> = BTreeMap::new();
@@ -281,7 +296,7 @@ async fn open_queues(
     }
     let (mut open, mut opens_in) = (Vec::new(), None::<Duration>);
     for (name, mut lanes) in queues {
-        match activation::open(store, standing, name).await? {
+        match activation::open(store, state, name).await? {
             Opened::Now(epoch) => {
                 lanes.sort_by_key(|(_, rank)| *rank);
                 open.push((name.to_owned(), epoch, lanes));
@@ -311,10 +326,10 @@ async fn hand_out(
     let limits = match open {
         [_] => vec![request.limit],
         several => {
-            let looks = several.iter().map(|(name, epoch, lanes)| async move {
-                store.queue(name, *epoch).look(&pop(lanes, request.limit)).await
+            let candidates = several.iter().map(|(name, epoch, lanes)| async move {
+                store.queue(name, *epoch).peek(&pop(lanes, request.limit)).await
             });
-            shares(join_all(looks).await, request.limit)
+            shares(join_all(candidates).await, request.limit)
         }
     };
     let mut handed = HandedOut::default();
@@ -339,7 +354,7 @@ async fn hand_out(
 }
 
 /// Like `hand_out`, without wrong hints: limited jobs are compared with these jobs, so the hints must be right.
-async fn hand_out_standing(
+async fn hand_out_checked(
     store: &Arc<Shared>,
     request: &ClaimRequest,
     open: &[OpenQueue],
@@ -354,16 +369,16 @@ async fn hand_out_standing(
         if hints.is_empty() {
             break;
         }
-        let stand = match store.primary.stand(hints).await {
-            Ok(stand) => stand,
+        let are_queued = match store.primary.check_hints(hints).await {
+            Ok(are_queued) => are_queued,
             Err(error) => {
                 let back: Vec<_> = right.jobs.iter().chain(&jobs).map(|job| (&job.hint, token)).collect();
                 release_all(store, &back, true).await;
                 return Err(error);
             }
         };
-        let (standing, wrong): (Vec<_>, Vec<_>) = jobs.into_iter().zip(stand).partition(|(_, stands)| *stands);
-        right.jobs.extend(standing.into_iter().map(|(job, _)| job));
+        let (queued, wrong): (Vec<_>, Vec<_>) = jobs.into_iter().zip(are_queued).partition(|(_, is_queued)| *is_queued);
+        right.jobs.extend(queued.into_iter().map(|(job, _)| job));
         if wrong.is_empty() {
             break;
         }
@@ -373,11 +388,11 @@ async fn hand_out_standing(
 }
 
 /// The number of jobs per queue among the first `limit` jobs of all queues.
-fn shares(looks: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<usize> {
-    let count = looks.len();
+fn shares(candidates: Vec<RedisResult<Option<Vec<Candidate>>>>, limit: usize) -> Vec<usize> {
+    let count = candidates.len();
     let mut all: Vec<(Candidate, usize)> = Vec::new();
-    for (number, look) in looks.into_iter().enumerate() {
-        all.extend(look.ok().flatten().unwrap_or_default().into_iter().map(|candidate| (candidate, number)));
+    for (number, found) in candidates.into_iter().enumerate() {
+        all.extend(found.ok().flatten().unwrap_or_default().into_iter().map(|candidate| (candidate, number)));
     }
     all.sort_unstable();
     let mut shares = vec![0; count];

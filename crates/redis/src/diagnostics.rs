@@ -18,18 +18,19 @@ pub(crate) async fn check(store: &Shared) -> StoreResult<Vec<Diagnostic>> {
     let version = match server::info(&store.server, "server").await {
         Ok(info) => version(info.get("valkey_version").or(info.get("redis_version")).map_or("unknown", String::as_str)),
         Err(error) => {
-            let message = format!("{error}; PostgreSQL hands out the jobs meanwhile; start Redis, or mend --dispatch");
+            let message =
+                format!("{error}; PostgreSQL hands out the jobs meanwhile; start Redis, or correct --dispatch");
             return Ok(vec![diagnostic("redis", false, message)]);
         }
     };
-    let standing = store.dispatch_lease.standing_since(Instant::now()).await?;
-    let writes = writes(store, &standing);
-    Ok(vec![version, writes, eviction(store).await, queues(store, &standing).await, repairs(store).await])
+    let state = store.dispatch_lease.state_since(Instant::now()).await?;
+    let writes = writes(store, &state);
+    Ok(vec![version, writes, eviction(store).await, queues(store, &state).await, repairs(store).await])
 }
 
 /// Whether Redis accepts writes of this primary store, from this process and from the workers.
-fn writes(store: &Shared, standing: &DispatchState) -> Diagnostic {
-    match (store.dispatch_lease.refused(), standing.missed) {
+fn writes(store: &Shared, state: &DispatchState) -> Diagnostic {
+    match (store.dispatch_lease.refused(), state.missed) {
         (Some(why), _) => diagnostic(
             "redis writes",
             false,
@@ -37,7 +38,7 @@ fn writes(store: &Shared, standing: &DispatchState) -> Diagnostic {
         ),
         (None, Some(ago)) => {
             let message = format!(
-                "a worker could not use Redis {} s ago, though it can be used from here; its log says why",
+                "a worker could not use Redis {} s ago, though it is reachable from here; see the log of that worker",
                 ago.as_secs()
             );
             diagnostic("redis writes", false, message)
@@ -73,11 +74,11 @@ async fn eviction(store: &Shared) -> Diagnostic {
 }
 
 /// The queues that Redis hands out, and the number of hints of each.
-async fn queues(store: &Shared, standing: &DispatchState) -> Diagnostic {
+async fn queues(store: &Shared, state: &DispatchState) -> Diagnostic {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
-    for queue in standing.queues() {
+    for queue in state.queues() {
         let name = queue.queue.as_str();
-        let QueueDispatch::Open { epoch, .. } = standing.queue(name) else {
+        let QueueDispatch::Open { epoch, .. } = state.queue(name) else {
             found.push(format!("{name} (about to open)"));
             continue;
         };
@@ -94,7 +95,7 @@ async fn queues(store: &Shared, standing: &DispatchState) -> Diagnostic {
         (_, false) => {
             diagnostic("redis queues", false, format!("{} will be reloaded by the next worker", lost.join(", ")))
         }
-        (true, _) => diagnostic("redis queues", true, "none so far; the first job opens its own"),
+        (true, _) => diagnostic("redis queues", true, "none so far; a queue is opened with its first job"),
         _ => diagnostic("redis queues", true, found.join(", ")),
     }
 }

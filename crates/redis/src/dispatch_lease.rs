@@ -12,7 +12,7 @@ use std::{
 
 use punctual_core::{
     StoreResult, Timestamp,
-    dispatch::{DispatchedQueue, GRACE, PrimaryStore, Sight},
+    dispatch::{DispatchedQueue, GRACE, PrimaryStore, Reachability},
 };
 use redis::RedisResult;
 use tokio::time::{self, Instant};
@@ -23,11 +23,11 @@ use crate::{keys::Namespace, scripts::OWN, server::Server};
 const PROLONG: Duration = Duration::from_secs(2);
 /// How long the state may be trusted after it was read, and how often it is read again.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-const ASK_EVERY: Duration = Duration::from_millis(300);
+const READ_PERIOD: Duration = Duration::from_millis(300);
 /// The state is kept current for this long after its last use, so that operations need not wait for it.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How often a claim reads the state again if the process was suspended while it was read.
-const ASK_AGAIN_MAX: usize = 3;
+const READ_AGAIN_MAX: usize = 3;
 /// The pause between two sides that hand out the same jobs: until the first has noticed, and the jobs that it handed
 /// out are recorded or given up.
 pub(crate) const PAUSE: Duration = GOOD_FOR.saturating_add(GRACE);
@@ -38,7 +38,7 @@ const OWNED_FOR: Duration = Duration::from_secs(3);
 /// Maximum number of queues whose nodes are checked at once in a cluster.
 const SIGNS_MAX_QUEUES: usize = 16;
 /// Interval between log messages that Redis cannot be used.
-const SAY_AGAIN_AFTER: Duration = Duration::from_secs(60);
+const LOG_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// The message if the jobs in Redis belong to another server.
 const IS_A_COPY: &str = "its jobs are of another PostgreSQL server; if this database is a copy of that one, use another Redis, or run \
                          `update punctual_dispatch set store_id = gen_random_uuid()` in the copy";
@@ -50,7 +50,7 @@ const NEW_FOR_MS: u64 = 2_000;
 #[derive(Debug, Clone)]
 pub(crate) struct DispatchState {
     /// When the primary store was queried.
-    asked: Instant,
+    requested_at: Instant,
     /// When the state became known: finding out that Redis cannot be used may take long.
     known_since: Instant,
     /// How much longer Redis handed out jobs at that time.
@@ -82,7 +82,7 @@ pub(crate) enum QueueDispatch {
 impl DispatchState {
     /// Whether Redis hands out jobs and the state is recent enough to rely on that.
     pub(crate) fn is_open(&self) -> bool {
-        self.redis_ms.is_some() && self.asked.elapsed() < self.left.min(GOOD_FOR)
+        self.redis_ms.is_some() && self.requested_at.elapsed() < self.left.min(GOOD_FOR)
     }
 
     /// Whether Redis handed out jobs when the primary store was queried.
@@ -92,7 +92,7 @@ impl DispatchState {
 
     /// The dispatch state of a queue.
     pub(crate) fn queue(&self, queue: &str) -> QueueDispatch {
-        let passed = self.asked.elapsed();
+        let passed = self.requested_at.elapsed();
         match self.queues.get(queue) {
             None => QueueDispatch::Unknown,
             Some(DispatchedQueue { epoch, opened: Some(since), .. }) => {
@@ -132,7 +132,7 @@ impl DispatchState {
 
     /// Until when a job that is stored now is new, by the clock of Redis.
     pub(crate) fn new_until(&self) -> u64 {
-        self.redis_ms.unwrap_or(0) + self.asked.elapsed().as_millis() as u64 + NEW_FOR_MS
+        self.redis_ms.unwrap_or(0) + self.requested_at.elapsed().as_millis() as u64 + NEW_FOR_MS
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct DispatchLease {
     /// Why Redis is not used, and when that was last logged.
     refused: Mutex<Option<(String, Instant)>>,
     /// One task reads the state for all.
-    asking: tokio::sync::Mutex<()>,
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl DispatchLease {
@@ -174,49 +174,49 @@ impl DispatchLease {
             wanted: Mutex::new(Instant::now()),
             claimed: Mutex::default(),
             refused: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
         }
     }
 
     fn known(&self) -> Option<Arc<DispatchState>> {
         let forgotten = *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        known.filter(|known| known.asked >= forgotten)
+        known.filter(|known| known.requested_at >= forgotten)
     }
 
     /// The dispatch state, recent enough to rely on.
-    pub(crate) async fn standing(&self) -> StoreResult<Arc<DispatchState>> {
+    pub(crate) async fn state(&self) -> StoreResult<Arc<DispatchState>> {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.ask(|known| known.known_since.elapsed() < GOOD_FOR / 2).await
+        self.cached_or_read(|known| known.known_since.elapsed() < GOOD_FOR / 2).await
     }
 
     /// The same, for claims. If reading it took so long that it is outdated already, it is read again.
-    pub(crate) async fn fresh_standing(&self) -> StoreResult<Arc<DispatchState>> {
+    pub(crate) async fn fresh_state(&self) -> StoreResult<Arc<DispatchState>> {
         *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        let mut standing = self.standing().await?;
-        for _ in 0..ASK_AGAIN_MAX {
-            if standing.is_open() || !standing.was_open() {
+        let mut state = self.state().await?;
+        for _ in 0..READ_AGAIN_MAX {
+            if state.is_open() || !state.was_open() {
                 break;
             }
-            standing = self.standing_since(Instant::now()).await?;
+            state = self.state_since(Instant::now()).await?;
         }
-        Ok(standing)
+        Ok(state)
     }
 
     /// The dispatch state, read after `instant`.
-    pub(crate) async fn standing_since(&self, instant: Instant) -> StoreResult<Arc<DispatchState>> {
-        self.ask(|known| known.asked >= instant).await
+    pub(crate) async fn state_since(&self, instant: Instant) -> StoreResult<Arc<DispatchState>> {
+        self.cached_or_read(|known| known.requested_at >= instant).await
     }
 
     /// Reads the state periodically, while it is in use.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
-            time::sleep(ASK_EVERY).await;
+            time::sleep(READ_PERIOD).await;
             let wanted = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
             if wanted.elapsed() < KEPT_FOR
-                && let Err(error) = self.ask(|known| known.known_since.elapsed() < ASK_EVERY).await
+                && let Err(error) = self.cached_or_read(|known| known.known_since.elapsed() < READ_PERIOD).await
             {
-                tracing::debug!(%error, "cannot ask the primary store who hands out jobs");
+                tracing::debug!(%error, "cannot read the dispatch state from the primary store");
             }
         }
     }
@@ -226,24 +226,24 @@ impl DispatchLease {
         *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    async fn ask(&self, is_valid: impl Fn(&DispatchState) -> bool) -> StoreResult<Arc<DispatchState>> {
+    async fn cached_or_read(&self, is_valid: impl Fn(&DispatchState) -> bool) -> StoreResult<Arc<DispatchState>> {
         if let Some(known) = self.known().filter(|known| is_valid(known)) {
             return Ok(known);
         }
-        let _one = self.asking.lock().await;
+        let _one = self.reading.lock().await;
         if let Some(known) = self.known().filter(|known| is_valid(known)) {
             return Ok(known);
         }
-        let asked = Instant::now();
-        let signs = Box::pin(self.look_at_redis()).await;
-        let answer = self.primary.dispatching(self.sight(signs.is_ok())).await?;
+        let requested_at = Instant::now();
+        let signs = Box::pin(self.probe_redis()).await;
+        let answer = self.primary.dispatching(self.reachability(signs.is_ok())).await?;
         self.remember(&answer.server_run);
-        self.primary.look().await?;
+        self.primary.reload().await?;
         let signs = signs.ok();
         let queues = answer.queues.into_iter().map(|queue| (queue.queue.clone(), queue)).collect();
-        let standing = Arc::new(DispatchState {
-            asked,
-            known_since: if signs.is_some() { asked } else { Instant::now() },
+        let state = Arc::new(DispatchState {
+            requested_at,
+            known_since: if signs.is_some() { requested_at } else { Instant::now() },
             left: answer.left,
             due_until: answer.due_until,
             queues,
@@ -251,18 +251,18 @@ impl DispatchLease {
             caches: signs.is_some_and(|signs| signs.caches),
             missed: answer.missed,
         });
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&standing));
-        Ok(standing)
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&state));
+        Ok(state)
     }
 
     /// What this process reports to the primary store.
-    fn sight(&self, reached: bool) -> Sight {
+    fn reachability(&self, reached: bool) -> Reachability {
         let claimed = *self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let claims = claimed.is_some_and(|at| at.elapsed() < CLAIMS_FOR);
         match reached {
-            true => Sight::Reached { prolong: PROLONG, claims },
-            false if claims => Sight::Missed,
-            false => Sight::Unknown,
+            true => Reachability::Reachable { prolong: PROLONG, claims },
+            false if claims => Reachability::Unreachable,
+            false => Reachability::Unknown,
         }
     }
 
@@ -275,7 +275,7 @@ impl DispatchLease {
     }
 
     /// Checks whether Redis can be used. Logs a change once, and from time to time that it cannot be used.
-    async fn look_at_redis(&self) -> Result<Signs, String> {
+    async fn probe_redis(&self) -> Result<Signs, String> {
         let signs = self.signs_of_life().await;
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match &signs {
@@ -285,15 +285,16 @@ impl DispatchLease {
                 }
             }
             Err(why) => {
-                let known = refused.as_ref().is_some_and(|(_, said)| said.elapsed() < SAY_AGAIN_AFTER);
-                let said = refused.as_ref().filter(|_| known).map_or_else(Instant::now, |(_, said)| *said);
+                let known = refused.as_ref().is_some_and(|(_, logged_at)| logged_at.elapsed() < LOG_AGAIN_AFTER);
+                let logged_at =
+                    refused.as_ref().filter(|_| known).map_or_else(Instant::now, |(_, logged_at)| *logged_at);
                 if !known {
                     tracing::error!(
                         server = %self.server.address(), reason = why,
                         "Redis cannot be used; PostgreSQL hands out jobs before long, unless other workers can use it"
                     );
                 }
-                *refused = Some((why.clone(), said));
+                *refused = Some((why.clone(), logged_at));
             }
         }
         signs
@@ -335,7 +336,7 @@ impl DispatchLease {
             return Ok(signs);
         }
         // The primary store's server may have restarted, and another process may have noticed that earlier.
-        let answer = self.primary.dispatching(Sight::Unknown).await.map_err(|error| error.to_string())?;
+        let answer = self.primary.dispatching(Reachability::Unknown).await.map_err(|error| error.to_string())?;
         self.remember(&answer.server_run);
         self.try_to_own(key).await?.ok_or_else(|| IS_A_COPY.to_owned())
     }

@@ -15,30 +15,30 @@ use crate::{keys::Namespace, repairs::Repairs, server::Server};
 /// How long a heartbeat counts.
 pub(crate) const ALIVE_FOR: Duration = Duration::from_secs(30);
 /// Interval between searches for dead workers.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Heartbeats of workers, stored in Redis.
 pub(crate) struct Heartbeats {
     primary: Arc<dyn PrimaryStore>,
     server: Server,
     namespace: Namespace,
-    looked: Mutex<Timestamp>,
+    checked_at: Mutex<Timestamp>,
     /// Dead workers whose leases have been ended.
     buried: Mutex<HashSet<WorkerId>>,
 }
 
 impl Heartbeats {
     pub(crate) fn new(primary: Arc<dyn PrimaryStore>, server: Server, namespace: Namespace) -> Self {
-        Self { primary, server, namespace, looked: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
+        Self { primary, server, namespace, checked_at: Mutex::new(Timestamp::MIN), buried: Mutex::default() }
     }
 
     /// Records the heartbeat of a worker.
     pub(crate) async fn heartbeat(&self, worker: WorkerId) {
         let key = self.namespace.worker(worker);
-        let said: RedisResult<()> =
+        let result: RedisResult<()> =
             self.server.call(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(ALIVE_FOR.as_secs())).await;
-        if let Err(error) = said {
-            tracing::debug!(%error, "cannot give a sign of life to Redis");
+        if let Err(error) = result {
+            tracing::debug!(%error, "cannot record a heartbeat in Redis");
         }
     }
 
@@ -49,16 +49,16 @@ impl Heartbeats {
 
     /// Whether the last search was long enough ago; if so, marks a new one.
     fn is_time(&self, now: Timestamp) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let recently = *looked <= now && now.since(*looked) < LOOK_EVERY;
+        let mut checked_at = self.checked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let recently = *checked_at <= now && now.since(*checked_at) < CHECK_PERIOD;
         if !recently {
-            *looked = now;
+            *checked_at = now;
         }
         !recently
     }
 
     /// Ends the leases of workers that have died since the last search.
-    pub(crate) async fn look(&self, repairs: &Repairs) -> StoreResult<()> {
+    pub(crate) async fn end_dead_leases(&self, repairs: &Repairs) -> StoreResult<()> {
         let now = self.primary.now();
         if !self.is_time(now) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Heartbeats {
             let jobs = self.primary.end_leases(worker).await?;
             self.buried.lock().unwrap_or_else(PoisonError::into_inner).insert(worker);
             if jobs > 0 {
-                tracing::warn!(%worker, jobs, "a worker gives no sign of life; others may take its jobs");
+                tracing::warn!(%worker, jobs, "no heartbeat from a worker; other workers may take its jobs");
                 repairs.count("leases of dead workers ended", jobs).await;
             }
         }

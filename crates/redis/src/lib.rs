@@ -1,23 +1,23 @@
-//! Redis in front of a primary store: hands out the jobs that the primary store owns, faster than that store can.
+//! Redis in front of a primary store: dispatches the jobs of the primary store, at a higher rate than that store can.
 //!
-//! Redis stores hints about jobs. The [`PrimaryStore`](punctual_core::dispatch::PrimaryStore) owns the jobs and decides
-//! what is true; `docs/adr/0014` explains why the two never contradict each other for long, and never cause harm.
+//! Redis stores hints about jobs. The [`PrimaryStore`](punctual_core::dispatch::PrimaryStore) owns the jobs and is
+//! authoritative; `docs/adr/0014` explains why no job is lost and no two workers hold the same job if the two differ.
 //!
 //! | question | file |
 //! |---|---|
-//! | which keys are there in Redis? | `keys` |
-//! | what happens there atomically? | `scripts/*.lua`, called by `scripts` |
-//! | how is Redis connected? | `server` |
-//! | which store is it? | `store`, opened by `options`; its parts share `shared` |
-//! | which side hands out a queue's jobs now? | `dispatch_lease` |
-//! | when does Redis begin to hand out a queue's jobs, and when has it lost them? | `activation` |
+//! | which keys does Redis contain? | `keys` |
+//! | which operations of Redis are atomic? | `scripts/*.lua`, called by `scripts` |
+//! | how are connections to Redis made? | `server` |
+//! | how is the store's port implemented? | `store`, with `options`; its parts share `shared` |
+//! | which side dispatches a queue's jobs now? | `dispatch_lease` |
+//! | when does Redis begin to dispatch a queue's jobs, and when has it lost them? | `activation` |
 //! | how does a worker claim a job? | `claim` |
-//! | when does the primary store know of an execution? | `write_behind` |
-//! | which jobs are dispatched again, and when? | `reconciler` |
+//! | when is an execution recorded in the primary store? | `write_behind` |
+//! | how are differences between Redis and the primary store repaired? | `reconciler` |
 //! | how are idle workers woken? | `wake` |
 //! | which workers are alive? | `heartbeats` |
 //! | who owns a lock? | `locks` |
-//! | is everything in order, and what was repaired? | `diagnostics`, `repairs` |
+//! | what does `doctor` check, and which repairs are counted? | `diagnostics`, `repairs` |
 
 mod activation;
 mod claim;

@@ -2,7 +2,7 @@
 //!
 //! A lock is taken on the majority of several independent nodes, within its lifetime: Redlock. A client that fails
 //! there does not query the primary store, which takes most of the load of contended locks off it. A client that
-//! succeeds asks the primary store, which issues the fencing token, and refuses while the lease of another owner has
+//! succeeds queries the primary store, which issues the fencing token, and refuses while the lease of another owner has
 //! not expired. So neither a node that has lost its locks nor a client that was suspended can lead to two owners; see
 //! `docs/adr/0015`.
 
@@ -34,6 +34,14 @@ pub(crate) enum Vote {
     Unclear,
 }
 
+/// A request for locks, sent to each node.
+struct LockRequest<'a> {
+    keys: &'a [String],
+    owner: &'a str,
+    now: Timestamp,
+    ttl: Duration,
+}
+
 /// Locks on several independent nodes.
 #[derive(Clone)]
 pub(crate) struct Locks {
@@ -49,14 +57,15 @@ impl Locks {
     /// nodes.
     pub(crate) async fn take(&self, keys: &[String], owner: &str, now: Timestamp, ttl: Duration) -> Vec<Vote> {
         let began = Instant::now();
-        let answers = join_all(self.nodes.iter().map(|node| ask(node, keys, owner, now, ttl))).await;
+        let request = LockRequest { keys, owner, now, ttl };
+        let answers = join_all(self.nodes.iter().map(|node| request_votes(node, &request))).await;
         let in_time = began.elapsed() + ttl / DRIFT.0 + DRIFT.1 < ttl;
         let majority = self.nodes.len() / 2 + 1;
         let vote = |lock: usize| {
-            let said = |word: bool| answers.iter().flatten().filter(|answer| answer.get(lock) == Some(&word)).count();
-            match (said(true), said(false)) {
-                (given, _) if given >= majority && in_time => Vote::Won,
-                (given, refused) if given + refused < majority => Vote::Unclear,
+            let count = |vote: bool| answers.iter().flatten().filter(|answer| answer.get(lock) == Some(&vote)).count();
+            match (count(true), count(false)) {
+                (granted, _) if granted >= majority && in_time => Vote::Won,
+                (granted, refused) if granted + refused < majority => Vote::Unclear,
                 _ => Vote::Lost,
             }
         };
@@ -79,14 +88,15 @@ impl Locks {
         let calls = self.nodes.iter().map(|node| time::timeout(NODE_MAX_WAIT, node.run::<usize>(&call)));
         for (node, answer) in self.nodes.iter().zip(join_all(calls).await) {
             if !matches!(answer, Ok(Ok(_))) {
-                tracing::debug!(server = %node.address(), "cannot free locks in Redis; they run out");
+                tracing::debug!(server = %node.address(), "cannot release locks in Redis; they will expire");
             }
         }
     }
 }
 
 /// Requests the locks from one node, with a timeout.
-async fn ask(node: &Server, keys: &[String], owner: &str, now: Timestamp, ttl: Duration) -> Option<Vec<bool>> {
+async fn request_votes(node: &Server, request: &LockRequest<'_>) -> Option<Vec<bool>> {
+    let LockRequest { keys, owner, now, ttl } = *request;
     let mut call = LOCK.prepare_invoke();
     for key in keys {
         call.key(key);
@@ -96,7 +106,7 @@ async fn ask(node: &Server, keys: &[String], owner: &str, now: Timestamp, ttl: D
     match answer {
         Ok(answer) => Some(answer),
         Err(error) => {
-            tracing::debug!(server = %node.address(), %error, "a node does not vote on a lock");
+            tracing::debug!(server = %node.address(), %error, "a node did not vote on a lock");
             None
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Interval between searches for undispatched jobs, when no wake-up arrives.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_PERIOD: Duration = Duration::from_millis(250);
 /// How long before the end of the horizon its next part is dispatched.
 const HORIZON_STEP: Duration = Duration::from_secs(5);
 /// Maximum number of queued jobs that one sweep compares.
@@ -69,16 +69,16 @@ impl Reconciler {
     }
 
     /// Dispatches jobs that have not been dispatched yet, and jobs that start soon.
-    pub(crate) async fn look(&self, dispatch_lease: &DispatchLease, ahead: Duration) -> StoreResult<()> {
-        let standing = dispatch_lease.standing().await?;
+    pub(crate) async fn dispatch_due(&self, dispatch_lease: &DispatchLease, ahead: Duration) -> StoreResult<()> {
+        let state = dispatch_lease.state().await?;
         let now = self.primary.now();
-        if standing.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
-            self.load_due(dispatch_lease, standing.due_until, now.after(HORIZON)).await?;
+        if state.due_until.is_none_or(|until| until < now.after(ahead + HORIZON_STEP)) {
+            self.load_due(dispatch_lease, state.due_until, now.after(HORIZON)).await?;
             dispatch_lease.forget();
         }
         let mut work = self.work.lock().await;
         let hinted = work.0.changed().now_or_never().is_some();
-        if hinted || work.1.is_none_or(|last| last.elapsed() > LOOK_EVERY) {
+        if hinted || work.1.is_none_or(|last| last.elapsed() > POLL_PERIOD) {
             self.load_undispatched(dispatch_lease, now.after(HORIZON)).await?;
             work.1 = Some(Instant::now());
         }
@@ -114,10 +114,10 @@ impl Reconciler {
 
     /// Dispatches the scheduled jobs of a queue. The horizon was moved on without them while the queue was closed.
     async fn load_due_of(&self, dispatch_lease: &DispatchLease, name: &str) -> StoreResult<bool> {
-        let standing = dispatch_lease.standing_since(Instant::now()).await?;
+        let state = dispatch_lease.state_since(Instant::now()).await?;
         // The process that moved the horizon may have read a slightly later time: clocks differ.
         let horizon = self.primary.now().after(HORIZON + HORIZON_STEP);
-        let until = standing.due_until.map_or(horizon, |until| until.max(horizon));
+        let until = state.due_until.map_or(horizon, |until| until.max(horizon));
         self.put_due(dispatch_lease, Some(name), Timestamp::MIN, until).await
     }
 
@@ -143,7 +143,7 @@ impl Reconciler {
     }
 
     /// Dispatches jobs that another process may have dispatched, except those that are claimed.
-    pub(crate) async fn tell_again(&self, dispatch_lease: &DispatchLease, hints: &[Hint]) -> StoreResult<()> {
+    pub(crate) async fn put_again(&self, dispatch_lease: &DispatchLease, hints: &[Hint]) -> StoreResult<()> {
         for part in hints.chunks(CALL_MAX_JOBS) {
             self.put(dispatch_lease, part, PushReason::Again).await?;
         }
@@ -158,7 +158,7 @@ impl Reconciler {
         for hint in hints {
             lanes.entry(&hint.lane).or_default().push(hint.clone());
         }
-        let known = dispatch_lease.standing().await?;
+        let known = dispatch_lease.state().await?;
         for (lane, hints) in lanes {
             let result = match known.epoch(&lane.queue) {
                 Some(epoch) => self.put_lane(lane, epoch, &hints, what).await,
@@ -166,7 +166,7 @@ impl Reconciler {
             };
             if result == PushResult::Closed {
                 // A queue that was opened before the jobs were read may have been loaded without them.
-                let now = dispatch_lease.standing_since(read_at).await?;
+                let now = dispatch_lease.state_since(read_at).await?;
                 if let Some(epoch) = now.epoch(&lane.queue)
                     && self.put_lane(lane, epoch, &hints, what).await == PushResult::Nothing
                 {
@@ -184,7 +184,7 @@ impl Reconciler {
             Ok(Some(_)) => PushResult::All,
             Ok(None) => PushResult::Closed,
             Err(error) => {
-                tracing::debug!(%error, "cannot tell Redis of jobs");
+                tracing::debug!(%error, "cannot pass jobs to Redis");
                 PushResult::Nothing
             }
         }
@@ -243,21 +243,21 @@ impl Reconciler {
 
     /// Repairs what a crash has left, a bounded number of jobs per call.
     pub(crate) async fn maintain(&self, dispatch_lease: &DispatchLease) -> StoreResult<()> {
-        let standing = dispatch_lease.standing().await?;
-        if !standing.is_open() {
+        let state = dispatch_lease.state().await?;
+        if !state.is_open() {
             return Ok(());
         }
-        for queue in standing.queues() {
+        for queue in state.queues() {
             match self.queue(&queue.queue, queue.epoch).reap().await {
                 Ok(0) => {}
                 Ok(jobs) => {
-                    tracing::info!(queue = queue.queue, jobs, "put jobs back that their claimers have said nothing of");
-                    self.repairs.count("jobs put back that nobody said anything of", jobs).await;
+                    tracing::info!(queue = queue.queue, jobs, "put back jobs that were neither recorded nor released");
+                    self.repairs.count("jobs put back that were neither recorded nor released", jobs).await;
                 }
-                Err(error) => tracing::debug!(%error, "cannot look for jobs in hands"),
+                Err(error) => tracing::debug!(%error, "cannot put back claimed jobs"),
             }
         }
-        let repaired = self.sweep(&standing).await?;
+        let repaired = self.sweep(&state).await?;
         if repaired > 0 {
             tracing::info!(jobs = repaired, "sent jobs to Redis that it had lost");
             self.repairs.count("queued jobs sent again that Redis had lost", repaired).await;
@@ -266,7 +266,7 @@ impl Reconciler {
     }
 
     /// Compares a page of the queued jobs with those that Redis knows; returns how many Redis did not know.
-    async fn sweep(&self, standing: &DispatchState) -> StoreResult<usize> {
+    async fn sweep(&self, state: &DispatchState) -> StoreResult<usize> {
         let mut left = SWEEP_MAX_JOBS;
         let mut repaired = 0;
         while left > 0 {
@@ -284,7 +284,7 @@ impl Reconciler {
             // Jobs that have just been stored are still being sent by the process that stored them.
             let settled = self.primary.now().before(HORIZON_STEP);
             let hints = self.primary.queued(&lane, after, settled, page).await?;
-            if let Some(epoch) = standing.epoch(&lane.queue) {
+            if let Some(epoch) = state.epoch(&lane.queue) {
                 repaired +=
                     self.queue(&lane.queue, epoch).put(&hints, PushReason::Queued).await.ok().flatten().unwrap_or(0);
             }

@@ -107,7 +107,7 @@ pub(crate) enum PushReason {
 }
 
 impl PushReason {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Changed => "changed",
             Self::Again => "again",
@@ -157,7 +157,7 @@ impl Queue<'_> {
 
     /// Claims jobs; `None` if the queue is not open in this epoch.
     pub(crate) async fn claim(&self, pop: &PopRequest<'_>) -> RedisResult<Option<HandedOut>> {
-        let Some(answer) = self.ask(pop, false).await? else { return Ok(None) };
+        let Some(answer) = self.call_claim(pop, false).await? else { return Ok(None) };
         let mut values = answer.into_iter();
         let next: String = read(values.next())?;
         let mut handed = HandedOut {
@@ -176,8 +176,8 @@ impl Queue<'_> {
     }
 
     /// The jobs that a claim would get; `None` if the queue is not open in this epoch.
-    pub(crate) async fn look(&self, pop: &PopRequest<'_>) -> RedisResult<Option<Vec<Candidate>>> {
-        let Some(answer) = self.ask(pop, true).await? else { return Ok(None) };
+    pub(crate) async fn peek(&self, pop: &PopRequest<'_>) -> RedisResult<Option<Vec<Candidate>>> {
+        let Some(answer) = self.call_claim(pop, true).await? else { return Ok(None) };
         let mut values = answer.into_iter().skip(1);
         let mut found = Vec::new();
         while let Some(ahead) = values.next() {
@@ -191,12 +191,12 @@ impl Queue<'_> {
         Ok(Some(found))
     }
 
-    async fn ask(&self, pop: &PopRequest<'_>, only_look: bool) -> RedisResult<Option<Vec<Value>>> {
+    async fn call_claim(&self, pop: &PopRequest<'_>, only_peek: bool) -> RedisResult<Option<Vec<Value>>> {
         let keys = self.keys();
         let mut call = CLAIM.prepare_invoke();
         call.key(keys.state()).key(keys.held()).key(keys.owners());
         call.arg(self.epoch).arg(pop.now.as_micros()).arg(pop.until.as_micros()).arg(pop.limit).arg(pop.hold_ms);
-        call.arg(pop.token).arg(&keys.prefix).arg(u8::from(only_look));
+        call.arg(pop.token).arg(&keys.prefix).arg(u8::from(only_peek));
         for (lane, rank) in pop.lanes {
             call.arg(*rank).arg(lane_suffix(lane));
         }
@@ -243,7 +243,7 @@ impl Queue<'_> {
         let keys = self.keys();
         let mut call = PUT.prepare_invoke();
         call.key(keys.state()).key(keys.owners());
-        call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(what.word());
+        call.arg(self.epoch).arg(lane_suffix(&first.lane)).arg(what.as_str());
         call.arg(self.namespace.channel()).arg(self.name).arg(&keys.prefix);
         for hint in hints {
             call.arg(hint.run_at.as_micros()).arg(hint.job.to_string());
@@ -282,8 +282,8 @@ impl Queue<'_> {
 
     /// Parses the entry of a claimed job: the token of the claim, the start time, and the suffix of the lane.
     fn held(&self, job: &str, owner: &str) -> Option<(Hint, String)> {
-        let mut words = owner.splitn(3, ' ');
-        let (token, run_at, suffix) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+        let mut parts = owner.splitn(3, ' ');
+        let (token, run_at, suffix) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
         let lane = Arc::new(lane_of(self.name, suffix)?);
         Some((Hint { lane, run_at: Timestamp::from_micros(run_at), job: job.parse().ok()? }, token.to_owned()))
     }
@@ -334,7 +334,7 @@ fn job(value: Option<Value>) -> RedisResult<JobId> {
 
 /// The error for data of another program under our keys.
 fn strange() -> RedisError {
-    (redis::ErrorKind::UnexpectedReturnType, "what is stored under Punctual's keys is not Punctual's").into()
+    (redis::ErrorKind::UnexpectedReturnType, "invalid data under Punctual's keys").into()
 }
 
 #[cfg(test)]
@@ -396,8 +396,8 @@ mod tests {
         }
         assert_eq!(queue.count().await.unwrap(), Some((JOBS as usize, 0)));
         let state: String = {
-            let mut ask = redis::cmd("HGET");
-            server.call(ask.arg(namespace.queue("long").state()).arg(lane_suffix(&lane))).await.unwrap()
+            let mut command = redis::cmd("HGET");
+            server.call(command.arg(namespace.queue("long").state()).arg(lane_suffix(&lane))).await.unwrap()
         };
         assert_eq!(state.split(' ').count(), 3, "kept in parts from {state}");
         // Some jobs are removed, in every part.

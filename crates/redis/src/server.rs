@@ -72,9 +72,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, StoreError> {
         let bad = |reason: String| StoreError::Unreachable { store: "redis".to_owned(), reason };
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(
-                bad("an address begins with redis://, rediss://, redis+cluster:// or redis+sentinel://".into()),
-            );
+            return Err(bad("expected redis://, rediss://, redis+cluster:// or redis+sentinel://".into()));
         };
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         if !["redis", "rediss", "valkey", "valkeys"].contains(&scheme) {
@@ -203,8 +201,8 @@ impl Server {
                     let Some((host, port)) = master.rsplit_once(':') else { continue };
                     let (host, port) = (host.to_owned(), port.parse().unwrap_or_default());
                     let node = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host, port });
-                    let ask = async |command| cluster.route_command(command, node.clone()).await;
-                    keys.extend(scan(pattern, ask).await?);
+                    let call = async |command| cluster.route_command(command, node.clone()).await;
+                    keys.extend(scan(pattern, call).await?);
                 }
                 Ok(keys)
             }
@@ -277,12 +275,12 @@ impl Server {
 }
 
 /// Returns the keys of one server that match a pattern.
-async fn scan(pattern: &str, mut ask: impl AsyncFnMut(Cmd) -> RedisResult<Value>) -> RedisResult<Vec<String>> {
+async fn scan(pattern: &str, mut call: impl AsyncFnMut(Cmd) -> RedisResult<Value>) -> RedisResult<Vec<String>> {
     let (mut keys, mut cursor) = (Vec::new(), 0u64);
     loop {
         let mut command = redis::cmd("SCAN");
         command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
-        let (next, found) = <(u64, Vec<String>)>::from_redis_value(ask(command).await?)?;
+        let (next, found) = <(u64, Vec<String>)>::from_redis_value(call(command).await?)?;
         keys.extend(found);
         cursor = next;
         if cursor == 0 {

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use punctual_core::{
     StoreResult,
-    dispatch::{PrimaryStore, Sight},
+    dispatch::{PrimaryStore, Reachability},
 };
 use tokio::task::JoinSet;
 
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// Notified when there may be jobs to claim.
     pub(crate) work: Wakes,
     /// Notified when claims are to return without waiting any longer.
-    pub(crate) hurry: Wakes,
+    pub(crate) claim_wakeups: Wakes,
     /// Numbers the claims, so that each has its own token.
     pub(crate) claims: AtomicU64,
     /// Aborted with the store.
@@ -57,7 +57,7 @@ impl Shared {
             None if locks.is_empty() => Locks::on(vec![server.clone()]),
             None => Locks::on(locks.into_iter().map(Server::new).collect()),
         };
-        let dispatching = primary.dispatching(Sight::Unknown).await?;
+        let dispatching = primary.dispatching(Reachability::Unknown).await?;
         let namespace = Namespace::of(&dispatching.store_id);
         let version = server::version(&server).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "Redis cannot be reached; jobs are handed out without it until it can");
@@ -76,7 +76,7 @@ impl Shared {
             reconciler: Reconciler::new(Arc::clone(&primary), server.clone(), namespace.clone()),
             write_behind,
             work: Wakes::listen_to(server.clone(), namespace.channel()),
-            hurry: Wakes::of_process(),
+            claim_wakeups: Wakes::of_process(),
             claims: AtomicU64::new(0),
             repairs: Repairs::new(server.clone(), namespace.clone()),
             heartbeats: Heartbeats::new(Arc::clone(&primary), server.clone(), namespace.clone()),

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Interval between checks whether claimed jobs have been recorded.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const CLOSE_POLL_PERIOD: Duration = Duration::from_millis(5);
 
 /// Jobs that a primary store owns and Redis hands out.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl DispatchStore {
         &self,
         jobs: Vec<NewJob>,
         stored: &[Stored],
-        standing: &DispatchState,
+        state: &DispatchState,
         new_until: u64,
     ) -> StoreResult<()> {
         let (now, stored_at) = (self.0.primary.now(), Instant::now());
@@ -89,17 +89,17 @@ impl DispatchStore {
             }
         }
         for (name, mut news) in queues {
-            if !standing.caches() {
+            if !state.caches() {
                 // Workers read these jobs from the primary store: a backlog must not fill Redis.
                 news.iter_mut().for_each(|news| news.document = None);
             }
             news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
-            if !self.push_to(standing, &name, &news, new_until).await && self.0.reconciler.serves(&name) {
-                let standing = self.0.dispatch_lease.standing_since(stored_at).await?;
-                activation::open(&self.0, &standing, &name).await?;
+            if !self.push_to(state, &name, &news, new_until).await && self.0.reconciler.serves(&name) {
+                let state = self.0.dispatch_lease.state_since(stored_at).await?;
+                activation::open(&self.0, &state, &name).await?;
                 // The process that opened the queue may or may not have sent these jobs.
                 let hints: Vec<Hint> = news.into_iter().map(|news| news.hint).collect();
-                self.0.reconciler.tell_again(&self.0.dispatch_lease, &hints).await?;
+                self.0.reconciler.put_again(&self.0.dispatch_lease, &hints).await?;
             }
         }
         Ok(())
@@ -107,14 +107,14 @@ impl DispatchStore {
 
     /// Sends new jobs of one queue to Redis with their documents, if the queue is open and loaded there, so that no
     /// other process can have sent them; false if it is not.
-    async fn push_to(&self, standing: &DispatchState, name: &str, news: &[News], new_until: u64) -> bool {
-        let Some(epoch) = standing.settled_epoch(name) else { return false };
+    async fn push_to(&self, state: &DispatchState, name: &str, news: &[News], new_until: u64) -> bool {
+        let Some(epoch) = state.settled_epoch(name) else { return false };
         for part in news.chunks(CALL_MAX_JOBS) {
             match self.0.queue(name, epoch).push(part, new_until).await {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {
-                    tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
+                    tracing::debug!(%error, "cannot pass new jobs to Redis; they will be found later");
                     return true;
                 }
             }
@@ -125,15 +125,15 @@ impl DispatchStore {
     /// Called before a queue is limited: afterwards Redis hands out no more jobs of it, and the primary store knows the
     /// jobs that Redis has handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
-        let standing = self.0.dispatch_lease.standing().await?;
-        let QueueDispatch::Open { epoch, .. } = standing.queue(name) else { return Ok(()) };
+        let state = self.0.dispatch_lease.state().await?;
+        let QueueDispatch::Open { epoch, .. } = state.queue(name) else { return Ok(()) };
         let deadline = Instant::now() + 2 * GRACE;
         while let Ok(1..) = self.0.queue(name, epoch).close().await {
             self.0.write_behind.flush().await;
             if Instant::now() > deadline {
                 break;
             }
-            time::sleep(LOOK_AGAIN).await;
+            time::sleep(CLOSE_POLL_PERIOD).await;
         }
         Ok(())
     }
@@ -143,13 +143,13 @@ impl DispatchStore {
     async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
         let (started_at, since) = (self.0.primary.now(), Instant::now());
         let mut started = Vec::new();
-        for queue in self.0.dispatch_lease.standing().await?.queues() {
+        for queue in self.0.dispatch_lease.state().await?.queues() {
             match self.0.queue(&queue.queue, queue.epoch).in_hands_of(worker).await {
                 Ok(held) => started.extend(held.into_iter().map(|(hint, token)| {
                     let start = Start { hint, worker, started_at, lease: HOLD };
                     Unrecorded { start, token: token.into(), since }
                 })),
-                Err(error) => tracing::debug!(%error, "cannot ask Redis what a dead worker had"),
+                Err(error) => tracing::debug!(%error, "cannot read the jobs of a dead worker from Redis"),
             }
         }
         if started.is_empty() {
@@ -173,10 +173,12 @@ impl DispatchStore {
     /// Puts unrecorded jobs of a dead worker back into their lanes; returns how many.
     async fn put_back(&self, worker: WorkerId) -> StoreResult<usize> {
         let mut jobs = 0;
-        for queue in self.0.dispatch_lease.standing().await?.queues() {
+        for queue in self.0.dispatch_lease.state().await?.queues() {
             match self.0.queue(&queue.queue, queue.epoch).bury(worker).await {
                 Ok(put_back) => jobs += put_back,
-                Err(error) => tracing::debug!(%error, "cannot put back what a dead worker had; others do before long"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot put back the jobs of a dead worker; another process will do so")
+                }
             }
         }
         Ok(jobs)
@@ -184,11 +186,11 @@ impl DispatchStore {
 
     /// Removes jobs from Redis that must not be handed out any more.
     async fn forget(&self, ids: &[JobId]) -> StoreResult<()> {
-        let standing = self.0.dispatch_lease.standing().await?;
+        let state = self.0.dispatch_lease.state().await?;
         for id in ids {
             let job = self.0.primary.get(*id).await?;
             let Some(job) = job.filter(|job| !job.status.is_active()) else { continue };
-            let Some(epoch) = standing.epoch(&job.spec.queue) else { continue };
+            let Some(epoch) = state.epoch(&job.spec.queue) else { continue };
             let lane = Lane { queue: job.spec.queue, name: job.spec.name, priority: job.spec.priority };
             let hint = Hint { lane: Arc::new(lane), run_at: job.run_at, job: *id };
             let queue = self.0.queue(&hint.lane.queue, epoch);
@@ -265,17 +267,17 @@ impl PassOn<dyn RetentionStore> for DispatchStore {}
 #[async_trait]
 impl JobStore for DispatchStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        let standing = self.0.dispatch_lease.standing().await?;
+        let state = self.0.dispatch_lease.state().await?;
         // Read before the jobs are stored: if this process is suspended in between, they must not be taken for new.
-        let new_until = standing.new_until();
+        let new_until = state.new_until();
         let stored = self.0.primary.store(jobs.clone()).await?;
         // The jobs are stored: an error of Redis must not fail the call.
-        if let Err(error) = self.push(jobs, &stored, &standing, new_until).await {
-            tracing::debug!(%error, "cannot tell Redis of new jobs; they are found before long");
+        if let Err(error) = self.push(jobs, &stored, &state, new_until).await {
+            tracing::debug!(%error, "cannot pass new jobs to Redis; they will be found later");
         }
         if stored.iter().any(|stored| stored.enqueued.updated) {
             // The cached document of an updated job is outdated.
-            self.0.reconciler.look(&self.0.dispatch_lease, Duration::ZERO).await?;
+            self.0.reconciler.dispatch_due(&self.0.dispatch_lease, Duration::ZERO).await?;
         }
         self.0.work.wake();
         Ok(stored.into_iter().map(|stored| stored.enqueued).collect())
@@ -334,10 +336,10 @@ impl QueueStore for DispatchStore {
             self.close(&name).await?;
         }
         let saved = self.0.primary.save_queue(save).await?;
-        let standing = self.0.dispatch_lease.standing().await?;
-        if let QueueDispatch::Open { epoch, .. } = standing.queue(&name) {
+        let state = self.0.dispatch_lease.state().await?;
+        if let QueueDispatch::Open { epoch, .. } = state.queue(&name) {
             if saved && let Err(error) = self.0.queue(&name, epoch).pause(paused).await {
-                tracing::warn!(queue = name, %error, "cannot tell Redis whether the queue is paused");
+                tracing::warn!(queue = name, %error, "cannot pause or resume the queue in Redis");
             }
             if (saved && was_guarded && !guarded) || (!saved && guarded && !was_guarded) {
                 // Redis hands out its jobs again, without a pause: no claim is checking limits, since `save_queue`
@@ -346,7 +348,7 @@ impl QueueStore for DispatchStore {
                 self.0.dispatch_lease.forget();
             }
         }
-        self.0.primary.look().await?;
+        self.0.primary.reload().await?;
         self.0.work.wake();
         Ok(saved)
     }
@@ -452,17 +454,17 @@ impl EngineStore for DispatchStore {
     }
 
     fn wake_claims(&self) {
-        self.0.hurry.wake();
+        self.0.claim_wakeups.wake();
     }
 
     async fn maintain(&self) -> StoreResult<()> {
         self.0.reconciler.maintain(&self.0.dispatch_lease).await?;
-        self.0.heartbeats.look(&self.0.repairs).await?;
+        self.0.heartbeats.end_dead_leases(&self.0.repairs).await?;
         self.0.primary.maintain().await
     }
 
     async fn metrics(&self) -> StoreResult<Vec<Metric>> {
-        const ABOUT: &str = "What had to be put right between Redis and PostgreSQL.";
+        const ABOUT: &str = "Repairs of differences between Redis and PostgreSQL.";
         const USED: &str = "Whether this process can use Redis: 1, or 0 while PostgreSQL hands out jobs.";
         let mut metrics = self.0.primary.metrics().await?;
         metrics.push(Metric::new(

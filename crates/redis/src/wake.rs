@@ -11,7 +11,7 @@ use crate::server::{Server, in_time};
 /// How long after a lost connection the listener reconnects.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// A listener that has received nothing for this long checks its connection.
-const ASK_AFTER: Duration = Duration::from_secs(10);
+const PING_AFTER: Duration = Duration::from_secs(10);
 
 /// Wakes tasks that wait for work.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ async fn listen(server: Server, channel: String, sender: watch::Sender<()>) {
         if let Ok(mut listener) = server.listen(&channel).await {
             // Messages may have been missed before the subscription.
             sender.send_replace(());
-            while let Ok(true) = hear(&mut listener).await {
+            while let Ok(true) = next_message(&mut listener).await {
                 sender.send_replace(());
             }
         }
@@ -58,9 +58,9 @@ async fn listen(server: Server, channel: String, sender: watch::Sender<()>) {
 }
 
 /// Waits for a message, or for a check of the connection; false if the connection is closed.
-async fn hear(listener: &mut PubSub) -> RedisResult<bool> {
-    if let Ok(said) = time::timeout(ASK_AFTER, listener.on_message().next()).await {
-        return Ok(said.is_some());
+async fn next_message(listener: &mut PubSub) -> RedisResult<bool> {
+    if let Ok(message) = time::timeout(PING_AFTER, listener.on_message().next()).await {
+        return Ok(message.is_some());
     }
     in_time(listener.ping::<redis::Value>()).await.map(|_| true)
 }

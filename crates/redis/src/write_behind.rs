@@ -267,7 +267,7 @@ impl WriteBehind {
             let queue = Queue { server: &self.server, namespace: &self.namespace, name, epoch: 0 };
             if let Err(error) = queue.release(&jobs, false).await {
                 // The jobs are put back when the claim expires, and are found to be recorded then.
-                tracing::debug!(%error, "cannot let go of jobs in Redis");
+                tracing::debug!(%error, "cannot release jobs in Redis");
             }
         }
     }

@@ -35,6 +35,6 @@ async fn queues_are_spread_over_the_nodes() {
         fx.enqueue(|spec| spec.queue = queue.to_owned()).await;
     }
     assert_eq!(fx.claim(fx.worker(), 10).await.len(), queues.len());
-    let known = |node: &punctual_servers::Redis| node.ask("KEYS punctual:*:state").unwrap().len();
+    let known = |node: &punctual_servers::Redis| node.execute("KEYS punctual:*:state").unwrap().len();
     assert!(CLUSTER.0.iter().all(|node| known(node) > 0));
 }

@@ -21,7 +21,7 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_transferred_goes_on_as_it_would_have() {
+async fn transferred_jobs_continue_as_in_the_source() {
     let seed = common::new_seed();
     common::without_pauses(fixture, move |fx| async move { random::replay_transferred(&fx, seed, 200).await }).await;
 }

@@ -42,9 +42,9 @@ async fn take(store: &DispatchStore, owner: &str) -> Option<Lock> {
 
 /// The number of nodes on which the owner has the lock.
 fn held(nodes: &[Redis], owner: &str) -> usize {
-    let keys = |node: &Redis| node.ask("KEYS punctual:*:lock:report").unwrap_or_default();
+    let keys = |node: &Redis| node.execute("KEYS punctual:*:lock:report").unwrap_or_default();
     let has = |node: &&Redis| {
-        let values = keys(node).into_iter().flat_map(|key| node.ask(&format!("GET {key}")).unwrap());
+        let values = keys(node).into_iter().flat_map(|key| node.execute(&format!("GET {key}")).unwrap());
         values.into_iter().any(|value| value.ends_with(owner))
     };
     nodes.iter().filter(has).count()
@@ -57,7 +57,7 @@ async fn a_lock_is_taken_on_all_nodes_and_freed_on_all() {
     assert!(take(&ada, "ada").await.is_some());
     assert_eq!(held(&nodes, "ada"), 5);
     assert_eq!(take(&bob, "bob").await, None);
-    assert_eq!((held(&nodes, "ada"), held(&nodes, "bob")), (5, 0), "whoever fails leaves nothing behind");
+    assert_eq!((held(&nodes, "ada"), held(&nodes, "bob")), (5, 0), "a client that fails leaves nothing behind");
     assert!(!bob.unlock("report".into(), "bob".into()).await.unwrap());
     assert!(ada.unlock("report".into(), "ada".into()).await.unwrap());
     assert_eq!(held(&nodes, "ada"), 0);
@@ -86,7 +86,7 @@ async fn with_most_nodes_down_the_primary_store_decides_alone() {
 
 /// Redlock alone fails in this case: two majorities, because nodes have lost the locks that they granted.
 #[tokio::test]
-async fn a_node_that_restarts_empty_makes_nobody_a_second_owner() {
+async fn a_node_that_restarts_empty_does_not_lead_to_a_second_owner() {
     let mut nodes = nodes();
     let (ada, bob, clock) = clients(&nodes).await;
     nodes[3].kill().unwrap();
@@ -150,7 +150,7 @@ async fn there_are_never_two_owners_whatever_becomes_of_the_nodes() {
         let node = &mut nodes[fastrand::usize(..5)];
         match fastrand::u8(..3) {
             0 => node.kill().and_then(|()| node.start_again()).unwrap(),
-            1 => drop(node.ask("FLUSHALL").unwrap()),
+            1 => drop(node.execute("FLUSHALL").unwrap()),
             _ => node.freeze().unwrap(),
         }
         while history.lock().unwrap().len() < enough {
@@ -195,7 +195,7 @@ async fn with_jobs_locked_random_operations_agree_with_the_model() {
     let (seed, fixture) = (common::new_seed(), async || common::fixture(options(&nodes, true)).await);
     common::without_pauses(fixture, move |fx| async move { random::replay(&fx, seed, 200).await }).await;
     for node in &nodes {
-        assert_eq!(node.ask("KEYS punctual:*:job:*").unwrap(), [] as [&str; 0], "locks of jobs are freed");
+        assert_eq!(node.execute("KEYS punctual:*:job:*").unwrap(), [] as [&str; 0], "locks of jobs are freed");
     }
 }
 

@@ -66,7 +66,7 @@ async fn writes_are(fx: &Fixture, ok: bool) -> String {
 }
 
 #[tokio::test]
-async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_why() {
+async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_reports_why() {
     let redis = Redis::start().unwrap();
     let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
     fail_to_save(&redis).await;
@@ -83,7 +83,7 @@ async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_wh
         fx.enqueue(|_| ()).await;
         let claim = claim_soon(&fx).await;
         assert_eq!(succeed(&fx, &claim).await, Settled::Done);
-        redis.ask(refuse).unwrap();
+        redis.execute(refuse).unwrap();
         let id = fx.enqueue(|_| ()).await;
         let claim = claim_soon(&fx).await;
         assert_eq!(claim.job.id, id);
@@ -92,27 +92,27 @@ async fn postgresql_hands_out_jobs_while_redis_refuses_writes_and_doctor_says_wh
         assert!(actual.to_uppercase().contains(why) || actual.contains("read only"), "{actual}");
         let metrics = fx.store.metrics().await.unwrap();
         assert!(metrics.iter().any(|metric| metric.name == "punctual_dispatch_up" && metric.value == 0.0));
-        redis.ask(accept).unwrap();
+        redis.execute(accept).unwrap();
         writes_are(&fx, true).await;
     }
 }
 
 /// Makes the last snapshot of a server fail. At first, the server still accepts writes.
 async fn fail_to_save(redis: &Redis) {
-    redis.ask("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
-    redis.ask("CONFIG SET save \"3600 1\"").unwrap();
-    let folder = redis.ask("CONFIG GET dir").unwrap().pop().unwrap();
+    redis.execute("CONFIG SET stop-writes-on-bgsave-error no").unwrap();
+    redis.execute("CONFIG SET save \"3600 1\"").unwrap();
+    let folder = redis.execute("CONFIG GET dir").unwrap().pop().unwrap();
     std::fs::create_dir(std::path::Path::new(&folder).join("dump.rdb")).unwrap();
-    redis.ask("BGSAVE").unwrap();
+    redis.execute("BGSAVE").unwrap();
     let deadline = Instant::now() + GENEROUS;
-    while !redis.ask("INFO persistence").unwrap().concat().contains("rdb_last_bgsave_status:err") {
+    while !redis.execute("INFO persistence").unwrap().concat().contains("rdb_last_bgsave_status:err") {
         assert!(Instant::now() < deadline, "a snapshot can be stored");
         sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test]
-async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so() {
+async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_reports_it() {
     // While it loads, it serves its clients after every few keys, and loads each key slowly.
     let mut redis =
         Redis::start_with(&["--loading-process-events-interval-bytes", "1024", "--key-load-delay", "30000"]).unwrap();
@@ -121,9 +121,9 @@ async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so
     let claim = claim_soon(&fx).await;
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
     for number in 0..1_000 {
-        redis.ask(&format!("SET key{number} {number}{}", "x".repeat(512))).unwrap();
+        redis.execute(&format!("SET key{number} {number}{}", "x".repeat(512))).unwrap();
     }
-    redis.ask("SAVE").unwrap();
+    redis.execute("SAVE").unwrap();
     redis.kill().unwrap();
     redis.start_again().unwrap();
     let id = fx.enqueue(|_| ()).await;
@@ -132,7 +132,7 @@ async fn postgresql_hands_out_jobs_while_redis_loads_its_data_and_doctor_says_so
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
     let actual = writes_are(&fx, false).await;
     assert!(actual.to_lowercase().contains("loading"), "{actual}");
-    redis.ask("CONFIG SET key-load-delay 0").unwrap();
+    redis.execute("CONFIG SET key-load-delay 0").unwrap();
     writes_are(&fx, true).await;
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(claim_soon(&fx).await.job.id, id);
@@ -145,12 +145,12 @@ async fn jobs_are_not_cached_in_a_redis_that_is_nearly_full() {
     fx.enqueue(|_| ()).await;
     let claim = claim_soon(&fx).await;
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
-    let used = redis.ask("INFO memory").unwrap().concat();
+    let used = redis.execute("INFO memory").unwrap().concat();
     let used: u64 = used.lines().find_map(|line| line.trim().strip_prefix("used_memory:")?.parse().ok()).unwrap();
-    redis.ask(&format!("CONFIG SET maxmemory {}", used * 3 / 2)).unwrap();
+    redis.execute(&format!("CONFIG SET maxmemory {}", used * 3 / 2)).unwrap();
     fx.store.check().await.unwrap();
     let id = fx.enqueue(|_| ()).await;
-    assert!(redis.ask("KEYS *:jobs:*").unwrap().is_empty());
+    assert!(redis.execute("KEYS *:jobs:*").unwrap().is_empty());
     assert_eq!(claim_soon(&fx).await.job.id, id);
 }
 
@@ -235,20 +235,20 @@ async fn a_database_that_is_a_copy_is_not_handed_the_jobs_of_its_origin() {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_whole_server_goes_on_without_redis_and_says_so() {
+async fn a_copy_of_a_whole_server_continues_without_redis_and_reports_it() {
     let redis = Redis::start().unwrap();
     let fx = common::fixture(redis.url().parse::<Address>().unwrap()).await;
     fx.enqueue(|_| ()).await;
     let claim = claim_soon(&fx).await;
     assert_eq!(succeed(&fx, &claim).await, Settled::Done);
     // The processes of the original server do the same periodically.
-    let owner = &redis.ask("KEYS *:owner").unwrap()[0];
-    redis.ask(&format!("SET {owner} origin")).unwrap();
+    let owner = &redis.execute("KEYS *:owner").unwrap()[0];
+    redis.execute(&format!("SET {owner} origin")).unwrap();
     let actual = writes_are(&fx, false).await;
     assert!(actual.contains("jobs are of another PostgreSQL server"), "{actual}");
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(claim_soon(&fx).await.job.id, id);
-    redis.ask(&format!("DEL {owner}")).unwrap();
+    redis.execute(&format!("DEL {owner}")).unwrap();
     writes_are(&fx, true).await;
 }
 

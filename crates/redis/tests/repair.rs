@@ -49,12 +49,12 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
     fx.store.heartbeat(heartbeat(claim.worker)).await.unwrap();
     let hour = Duration::from_secs(3_600);
     assert_eq!(fx.store.extend(claim.worker, hour, vec![claim.attempt_id()]).await.unwrap(), [true]);
-    let key = &redis.ask("KEYS punctual:*:worker:*").unwrap()[0];
-    let left: u64 = redis.ask(&format!("TTL {key}")).unwrap()[0].parse().unwrap();
+    let key = &redis.execute("KEYS punctual:*:worker:*").unwrap()[0];
+    let left: u64 = redis.execute(&format!("TTL {key}")).unwrap()[0].parse().unwrap();
     assert!((1..=30).contains(&left));
     assert_eq!(lost_jobs(&fx).await, 0, "it is there");
     // Redis has lost the heartbeat, but the primary store has a recent one.
-    redis.ask("FLUSHALL").unwrap();
+    redis.execute("FLUSHALL").unwrap();
     fx.pass(10);
     assert_eq!(lost_jobs(&fx).await, 0, "it is there");
     // Now the heartbeat in the primary store is too old as well.
@@ -65,16 +65,16 @@ async fn the_jobs_of_a_worker_without_a_heartbeat_are_free_before_their_leases_e
 }
 
 #[tokio::test]
-async fn what_redis_has_lost_is_told_anew_and_counted() {
+async fn jobs_that_redis_has_lost_are_sent_again_and_counted() {
     let (redis, address) = own_redis();
     let fx = common::fixture(address).await;
     let (_, actual) = diagnostic(&fx, "redis queues").await;
-    assert_eq!(actual, "none so far; the first job opens its own");
+    assert_eq!(actual, "none so far; a queue is opened with its first job");
     fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(diagnostic(&fx, "redis queues").await, (true, "default (1 jobs dispatched, 0 just claimed)".to_owned()));
-    redis.ask("FLUSHALL").unwrap();
+    redis.execute("FLUSHALL").unwrap();
     let claim = loop {
         // The claim waits until no process can be about to record the jobs that were handed out.
         if let Some(claim) = fx.claim(fx.worker(), 1).await.pop() {
@@ -88,14 +88,14 @@ async fn what_redis_has_lost_is_told_anew_and_counted() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_time_starts_then_though_redis_has_lost_it() {
+async fn a_scheduled_job_that_redis_has_lost_starts_in_time() {
     let (redis, address) = own_redis();
     let fx = common::fixture(address).await;
     fx.enqueue(|_| ()).await;
     fx.claim_one(fx.worker()).await;
     let id = fx.enqueue(|_| ()).await;
     let later = fx.enqueue_in(10, |_| ()).await;
-    redis.ask("FLUSHALL").unwrap();
+    redis.execute("FLUSHALL").unwrap();
     // Claims also dispatch jobs that start soon while the queue is not open again.
     let again = loop {
         if let Some(claim) = fx.claim(fx.worker(), 10).await.pop() {
@@ -117,7 +117,7 @@ async fn a_redis_that_throws_keys_away_is_complained_of() {
 }
 
 #[tokio::test]
-async fn what_a_dead_worker_had_and_nobody_recorded_counts_as_a_crash_and_is_handed_out_again() {
+async fn an_unrecorded_job_of_a_dead_worker_counts_as_a_crash_and_is_handed_out_again() {
     let (_redis, address) = own_redis();
     let schema = common::schema();
     let fx = Fixture::new(common::open(&schema, None, address.clone()).await, Fixture::start());

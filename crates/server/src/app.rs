@@ -36,13 +36,13 @@ pub(crate) struct App {
     /// Whether browsers connect with TLS, so that cookies can be marked `Secure`.
     pub(crate) has_tls: bool,
     pub(crate) limits: RequestLimits,
-    pub(crate) meter: CounterCache,
+    pub(crate) counter_cache: CounterCache,
     /// Metrics of the workers that run beside the server.
     pub(crate) metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
     /// Cancelled when the server is about to stop: waiting requests answer at once.
     pub(crate) stopping: CancellationToken,
     /// Distributes job events to the subscribers of the stream.
-    pub(crate) follower: Arc<EventFeed>,
+    pub(crate) event_feed: Arc<EventFeed>,
     pub(crate) stream: StreamLimits,
     /// Limits the number of stream subscribers. Sockets are counted apart from other connections, which count only
     /// until their upgrade to a socket.
@@ -64,8 +64,8 @@ pub struct RequestLimits {
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        let patience = Duration::from_secs(30);
-        Self { head_timeout: patience, body_max_bytes: 32 * 1024 * 1024, body_timeout: patience }
+        let timeout = Duration::from_secs(30);
+        Self { head_timeout: timeout, body_max_bytes: 32 * 1024 * 1024, body_timeout: timeout }
     }
 }
 
@@ -73,15 +73,19 @@ impl RequestLimits {
     /// Reads a request body within the limits.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
         let too_large = || {
-            let detail = format!("the body has more than {} bytes; send it in parts", self.body_max_bytes);
+            let detail = format!("the body has more than {} bytes; send several smaller requests", self.body_max_bytes);
             Problem::new(Code::TooLarge, detail)
         };
         // Compressed bodies are refused: their unpacked size would not be bounded.
         if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-            return Err(Problem::new(Code::NotJson, "send the body as it is, without Content-Encoding"));
+            return Err(Problem::new(
+                Code::NotJson,
+                "compressed bodies are not accepted; send the body without Content-Encoding",
+            ));
         }
-        let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if said.is_some_and(|length| length > self.body_max_bytes) {
+        let declared =
+            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        if declared.is_some_and(|length| length > self.body_max_bytes) {
             return Err(too_large());
         }
         match time::timeout(self.body_timeout, Limited::new(body, self.body_max_bytes).collect()).await {
@@ -89,7 +93,7 @@ impl RequestLimits {
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
             Ok(Err(error)) => Err(Problem::invalid("body", format!("cannot be read: {error}"))),
             Err(_) => {
-                let detail = format!("the body did not come within {} s", self.body_timeout.as_secs());
+                let detail = format!("the body was not received within {} s", self.body_timeout.as_secs());
                 Err(Problem::new(Code::TimedOut, detail))
             }
         }

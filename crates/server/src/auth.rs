@@ -22,7 +22,7 @@ pub(crate) const SESSION_COOKIE: &str = "punctual_session";
 /// The header with the CSRF token, sent by scripts of the dashboard.
 const CSRF_HEADER: &str = "x-csrf-token";
 /// How long the list of tokens is cached: the maximum delay before a revoked token is refused.
-const KNOWN_FOR: Duration = Duration::from_secs(1);
+const CACHE_MAX_AGE: Duration = Duration::from_secs(1);
 /// Delay of the answer to an invalid token.
 const PENALTY: Duration = Duration::from_millis(500);
 /// Maximum number of requests delayed by [`PENALTY`] at the same time; further ones are refused at once.
@@ -59,7 +59,7 @@ impl Caller {
     }
 
     /// The name that pages display.
-    pub(crate) fn shown(&self) -> Option<&str> {
+    pub(crate) fn display_name(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.name.as_str())
     }
 
@@ -71,16 +71,13 @@ impl Caller {
         if self.has(role) {
             return Ok(());
         }
-        Err(Problem::new(
-            Code::Forbidden,
-            format!("this needs a token with the role {role}, which yours does not have"),
-        ))
+        Err(Problem::new(Code::Forbidden, format!("requires a token with the role {role}")))
     }
 }
 
 /// Authenticates an API request and, unless its method is safe, checks its CSRF token.
 pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let caller = visitor(app, headers).await?;
+    let caller = authenticate(app, headers).await?;
     if !method.is_safe() {
         check_csrf(&caller, headers.get(CSRF_HEADER).map(|value| value.as_bytes()))?;
     }
@@ -88,32 +85,37 @@ pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> R
 }
 
 /// Authenticates a request without a CSRF check: the handler of a form checks the token in the form's field.
-pub(crate) async fn visitor(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     if let Some(secret) = bearer(headers)? {
         let token = app.tokens.find(secret).await?;
         if token.session_of.is_some() {
-            return Err(Problem::new(Code::Unauthorized, "this is a session, which only a browser has"));
+            return Err(Problem::new(Code::Unauthorized, "invalid token: this is the secret of a browser session"));
         }
         return Ok(Caller { token: Some(token), csrf: None });
     }
     if let Some(secret) = cookie(headers, SESSION_COOKIE) {
-        let known = app.tokens.known(secret, KNOWN_FOR).await?.filter(|token| token.session_of.is_some());
+        let known = app.tokens.known(secret, CACHE_MAX_AGE).await?.filter(|token| token.session_of.is_some());
         if let Some(token) = known {
             return Ok(Caller { token: Some(token), csrf: Some(csrf(secret)) });
         }
     }
-    if app.may_be_open && app.tokens.are_none().await? {
+    if app.may_be_open && app.tokens.is_empty().await? {
         check_local(headers)?;
         return Ok(Caller { token: None, csrf: None });
     }
-    Err(Problem::new(Code::Unauthorized, "send a token: Authorization: Bearer …; `punctual token create` makes one"))
+    Err(Problem::new(
+        Code::Unauthorized,
+        "authentication required: send a token as `Authorization: Bearer …`; create one with `punctual token create`",
+    ))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let bearer = value.to_str().ok().and_then(|value| value.split_once(' '));
     let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, secret)| secret.trim());
-    bearer.map(Some).ok_or_else(|| Problem::new(Code::Unauthorized, "the header must be Authorization: Bearer …"))
+    bearer
+        .map(Some)
+        .ok_or_else(|| Problem::new(Code::Unauthorized, "invalid Authorization header: expected `Bearer …`"))
 }
 
 /// The value of a cookie.
@@ -130,12 +132,12 @@ fn csrf(secret: &str) -> String {
 }
 
 /// Refuses requests of a session without its CSRF token: another site may have made the browser send them.
-pub(crate) fn check_csrf(caller: &Caller, said: Option<&[u8]>) -> Result<(), Problem> {
+pub(crate) fn check_csrf(caller: &Caller, proof: Option<&[u8]>) -> Result<(), Problem> {
     let Some(expected) = &caller.csrf else { return Ok(()) };
-    if said.is_some_and(|said| bool::from(said.ct_eq(expected.as_bytes()))) {
+    if proof.is_some_and(|proof| bool::from(proof.ct_eq(expected.as_bytes()))) {
         return Ok(());
     }
-    Err(Problem::new(Code::Forbidden, "this did not come from a page of this session; open the page again"))
+    Err(Problem::new(Code::Forbidden, "invalid CSRF token; reload the page"))
 }
 
 /// Refuses a socket that a page of another site opens with a session of this server: browsers send the cookie along,
@@ -144,7 +146,7 @@ pub(crate) fn check_origin(caller: &Caller, headers: &HeaderMap) -> Result<(), P
     if caller.csrf.is_none() || is_own_origin(headers) == Some(true) {
         return Ok(());
     }
-    Err(Problem::new(Code::Forbidden, "the request came from a page of another site; send a token, not a session"))
+    Err(Problem::new(Code::Forbidden, "cross-site request refused; authenticate with a token instead of a session"))
 }
 
 /// Whether the `Origin` of the request is this server; `None` if the request has no `Origin`.
@@ -158,19 +160,21 @@ fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
 /// Otherwise any page that a browser on this machine opens could use the API.
 fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
     let refused = |what: &str| {
-        let detail = format!("{what}; without tokens only this machine is served: `punctual token create` makes one");
+        let detail = format!(
+            "{what}; while no tokens exist, only requests from this machine are accepted: create a token with `punctual token create`"
+        );
         Err(Problem::new(Code::Forbidden, detail))
     };
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_local_name(host) {
-        return refused("the request was sent to another name than that of this machine");
+        return refused("the host name of the request is not a loopback name");
     }
     if is_own_origin(headers) == Some(false) {
-        return refused("the request came from a page of another site");
+        return refused("cross-site request refused");
     }
     let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
     if site.is_some_and(|site| site == "cross-site") {
-        return refused("the request came from a page of another site");
+        return refused("cross-site request refused");
     }
     Ok(())
 }
@@ -209,25 +213,25 @@ impl Tokens {
     /// The token with this secret. If the cache does not have it, the store is queried, because the token may be new;
     /// requests with invalid tokens are delayed, and the number of delayed requests is limited.
     pub(crate) async fn find(&self, secret: &str) -> Result<Token, Problem> {
-        if let Some(token) = self.known(secret, KNOWN_FOR).await? {
+        if let Some(token) = self.known(secret, CACHE_MAX_AGE).await? {
             return Ok(token);
         }
         let Ok(_slot) = self.penalties.try_acquire() else {
-            return Err(Problem::new(Code::TooMany, "there were too many wrong tokens lately; try again later"));
+            return Err(Problem::new(Code::TooMany, "too many requests with invalid tokens; try again later"));
         };
         if let Some(token) = self.known(secret, Duration::ZERO).await? {
             return Ok(token);
         }
         time::sleep(PENALTY).await;
-        Err(Problem::new(Code::Unauthorized, "the token is wrong, has expired or was revoked"))
+        Err(Problem::new(Code::Unauthorized, "invalid, expired or revoked token"))
     }
 
     /// The token with this secret, from a cache not older than `age`, if it is valid now.
     async fn known(&self, secret: &str, age: Duration) -> Result<Option<Token>, Problem> {
         let (hash, tokens) = (hash_secret(secret), self.all(age).await?);
         // Compares all tokens in constant time, so that timing reveals nothing.
-        let is_it = |token: &Token| bool::from(token.hash.ct_eq(&hash));
-        let found = tokens.iter().fold(None, |found, token| if is_it(token) { Some(token) } else { found });
+        let matches = |token: &Token| bool::from(token.hash.ct_eq(&hash));
+        let found = tokens.iter().fold(None, |found, token| if matches(token) { Some(token) } else { found });
         let now = self.punctual.store().now();
         Ok(found.filter(|token| token.is_valid(now)).cloned())
     }
@@ -235,21 +239,21 @@ impl Tokens {
     /// Whether a caller that was authenticated earlier is still valid. While the store does not answer, the caller
     /// stays valid.
     pub(crate) async fn still_allows(&self, app: &App, caller: &Caller) -> bool {
-        let Ok(tokens) = self.all(KNOWN_FOR).await else { return true };
+        let Ok(tokens) = self.all(CACHE_MAX_AGE).await else { return true };
         match &caller.token {
             Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_valid(self.punctual.store().now())),
-            None => app.may_be_open && self.are_none().await.unwrap_or(true),
+            None => app.may_be_open && self.is_empty().await.unwrap_or(true),
         }
     }
 
     /// Whether no token was created since the store was initialised or opened. Not cached: another process may have
     /// created the first one just now.
-    async fn are_none(&self) -> Result<bool, Problem> {
+    async fn is_empty(&self) -> Result<bool, Problem> {
         Ok(self.punctual.store().tokens().await?.is_empty())
     }
 
     /// Clears the cache after a change.
-    pub(crate) async fn forget(&self) {
+    pub(crate) async fn clear_cache(&self) {
         *self.known.lock().await = None;
     }
 }

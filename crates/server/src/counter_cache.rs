@@ -20,10 +20,10 @@ pub(crate) type Counts = BTreeMap<Key, u64>;
 /// Reads the counters.
 pub(crate) struct CounterCache {
     punctual: Punctual,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<CounterState>>,
 }
 
-struct State {
+struct CounterState {
     /// The counts at the start of the server.
     before: Counts,
     /// The counts from then until `closed_until`.
@@ -36,15 +36,15 @@ impl CounterCache {
         Self { punctual, state: Mutex::default() }
     }
 
-    /// The counts since the first call.
-    pub(crate) async fn look(&self) -> StoreResult<Counts> {
+    /// The counts since the first read.
+    pub(crate) async fn counts(&self) -> StoreResult<Counts> {
         let mut state = self.state.lock().await;
         let now = self.punctual.store().now();
         let closing = hour(now).before(LATE);
         if let Some(state) = &mut *state {
             if state.closed_until < closing {
-                let over = self.between(state.closed_until, closing).await?;
-                add(&mut state.closed, over);
+                let finished = self.between(state.closed_until, closing).await?;
+                add(&mut state.closed, finished);
                 state.closed_until = closing;
             }
             let mut counts = state.closed.clone();
@@ -55,7 +55,7 @@ impl CounterCache {
             return Ok(counts);
         }
         let before = self.between(closing, now.after(LATE)).await?;
-        *state = Some(State { before, closed: Counts::new(), closed_until: closing });
+        *state = Some(CounterState { before, closed: Counts::new(), closed_until: closing });
         Ok(Counts::new())
     }
 

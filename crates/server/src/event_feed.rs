@@ -15,12 +15,12 @@ use tokio::{
 };
 
 /// Minimum interval between polls.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// After a slow poll, the pause is at least this many times the poll's duration, so that the store has time for jobs.
-const REST: u32 = 9;
+const PAUSE_FACTOR: u32 = 9;
 /// Maximum events of one poll, and of the catch-up of a subscriber that reconnects. If there are more, the subscriber
 /// is notified that it missed events.
-const LOOK_MAX_EVENTS: usize = 5_000;
+const POLL_MAX_EVENTS: usize = 5_000;
 
 /// The result of one poll.
 #[derive(Debug)]
@@ -40,36 +40,36 @@ struct Batch {
 /// Polls the store for all subscribers.
 pub(crate) struct EventFeed {
     punctual: Punctual,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     /// Locked while polling is started or stopped, so that concurrent subscribers start one poller.
-    beginning: tokio::sync::Mutex<()>,
+    lifecycle: tokio::sync::Mutex<()>,
     behind_max: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct FeedState {
     live: Option<broadcast::Sender<Arc<Batch>>>,
     cursor: String,
     count: u64,
-    looked: Option<Instant>,
+    polled_at: Option<Instant>,
 }
 
 impl EventFeed {
     /// `behind_max` is the number of batches that a subscriber may be behind.
     pub(crate) fn new(punctual: Punctual, behind_max: usize) -> Arc<Self> {
-        Arc::new(Self { punctual, state: Mutex::default(), beginning: tokio::sync::Mutex::default(), behind_max })
+        Arc::new(Self { punctual, state: Mutex::default(), lifecycle: tokio::sync::Mutex::default(), behind_max })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Subscribes to events from now on, or after a cursor.
-    pub(crate) async fn join(self: &Arc<Self>, cursor: Option<&str>) -> StoreResult<Listener> {
+    pub(crate) async fn subscribe(self: &Arc<Self>, cursor: Option<&str>) -> StoreResult<Listener> {
         let mut listener = self.listen().await?;
         if let Some(cursor) = cursor {
             cursor.clone_into(&mut listener.cursor);
-            let Changes { events, cursor, missed } = self.look(Some(cursor.to_owned())).await?;
+            let Changes { events, cursor, missed } = self.changes(Some(cursor.to_owned())).await?;
             listener.sent = events.iter().map(|event| event.event.id).collect();
             listener.sent_until = Instant::now();
             let (before, at, since) = (listener.count, listener.at, listener.sent_until);
@@ -79,14 +79,14 @@ impl EventFeed {
     }
 
     async fn listen(self: &Arc<Self>) -> StoreResult<Listener> {
-        let _beginning = self.beginning.lock().await;
-        let nobody = self.state().live.is_none();
-        if nobody {
-            let looked = Instant::now();
-            let cursor = self.look(None).await?.cursor;
+        let _guard = self.lifecycle.lock().await;
+        let is_idle = self.state().live.is_none();
+        if is_idle {
+            let polled_at = Instant::now();
+            let cursor = self.changes(None).await?.cursor;
             let live = Some(broadcast::Sender::new(self.behind_max));
-            *self.state() = State { live, cursor, count: 0, looked: Some(looked) };
-            tokio::spawn(look_on(Arc::downgrade(self)));
+            *self.state() = FeedState { live, cursor, count: 0, polled_at: Some(polled_at) };
+            tokio::spawn(poll_loop(Arc::downgrade(self)));
         }
         let state = self.state();
         let live = state.live.as_ref().map(broadcast::Sender::subscribe).ok_or(StoreError::Closed)?;
@@ -101,23 +101,23 @@ impl EventFeed {
         })
     }
 
-    async fn look(&self, since: Option<String>) -> StoreResult<Changes> {
-        self.punctual.store().changes(since, LOOK_MAX_EVENTS).await
+    async fn changes(&self, since: Option<String>) -> StoreResult<Changes> {
+        self.punctual.store().changes(since, POLL_MAX_EVENTS).await
     }
 
     /// Polls the store and sends new events to the subscribers. An empty batch is not sent.
-    async fn bring(&self) -> StoreResult<()> {
+    async fn poll(&self) -> StoreResult<()> {
         let (cursor, since) = {
             let state = self.state();
-            (state.cursor.clone(), state.looked)
+            (state.cursor.clone(), state.polled_at)
         };
-        let (looked, at) = (Instant::now(), self.punctual.store().now());
-        let Changes { events, cursor, missed } = self.look(Some(cursor)).await?;
+        let (polled_at, at) = (Instant::now(), self.punctual.store().now());
+        let Changes { events, cursor, missed } = self.changes(Some(cursor)).await?;
         let mut state = self.state();
-        let (before, since) = (state.count, since.unwrap_or(looked));
+        let (before, since) = (state.count, since.unwrap_or(polled_at));
         state.count += events.len() as u64;
         state.cursor.clone_from(&cursor);
-        state.looked = Some(looked);
+        state.polled_at = Some(polled_at);
         if let Some(live) = state.live.as_ref().filter(|_| missed || !events.is_empty()) {
             let _ = live.send(Arc::new(Batch { events, cursor, missed, before, at, since }));
         }
@@ -125,8 +125,8 @@ impl EventFeed {
     }
 
     /// Whether to continue polling. A subscriber that joins meanwhile waits for the decision.
-    async fn anybody_listens(&self) -> bool {
-        let _beginning = self.beginning.lock().await;
+    async fn has_subscribers(&self) -> bool {
+        let _guard = self.lifecycle.lock().await;
         let mut state = self.state();
         if state.live.as_ref().is_some_and(|live| live.receiver_count() > 0) {
             return true;
@@ -136,20 +136,20 @@ impl EventFeed {
     }
 }
 
-async fn look_on(follower: Weak<EventFeed>) {
+async fn poll_loop(feed: Weak<EventFeed>) {
     loop {
-        time::sleep(LOOK_EVERY).await;
-        let Some(follower) = follower.upgrade() else { return };
-        if !follower.anybody_listens().await {
+        time::sleep(POLL_INTERVAL).await;
+        let Some(feed) = feed.upgrade() else { return };
+        if !feed.has_subscribers().await {
             return;
         }
         let began = Instant::now();
-        if let Err(error) = follower.bring().await {
-            tracing::warn!(%error, "cannot look at what happens to jobs; it will be tried again");
+        if let Err(error) = feed.poll().await {
+            tracing::warn!(%error, "cannot read job events; retrying");
         }
-        let rest = (began.elapsed() * REST).saturating_sub(LOOK_EVERY);
-        drop(follower);
-        time::sleep(rest).await;
+        let pause = (began.elapsed() * PAUSE_FACTOR).saturating_sub(POLL_INTERVAL);
+        drop(feed);
+        time::sleep(pause).await;
     }
 }
 
@@ -181,11 +181,11 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn events(&self) -> impl Iterator<Item = &JobEvent> {
-        self.new.iter().filter_map(|place| self.batch.events.get(*place))
+        self.new.iter().filter_map(|index| self.batch.events.get(*index))
     }
 
     /// The time of the batch, if there were more events than one poll returns.
-    pub(crate) fn too_much(&self) -> Option<Timestamp> {
+    pub(crate) fn truncated_at(&self) -> Option<Timestamp> {
         self.batch.missed.then_some(self.batch.at)
     }
 }
@@ -198,7 +198,7 @@ impl Listener {
         }
         loop {
             match self.live.recv().await {
-                Ok(batch) => return self.hear(batch),
+                Ok(batch) => return self.delivery(batch),
                 // The number of lost batches is known when the next one arrives.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => std::future::pending().await,
@@ -206,7 +206,7 @@ impl Listener {
         }
     }
 
-    fn hear(&mut self, batch: Arc<Batch>) -> Delivery {
+    fn delivery(&mut self, batch: Arc<Batch>) -> Delivery {
         let lost = batch.before.saturating_sub(self.count);
         let lost = (lost > 0).then_some((lost, self.at));
         self.count = batch.before + batch.events.len() as u64;
@@ -214,14 +214,14 @@ impl Listener {
         if batch.since >= self.sent_until {
             self.sent = HashSet::new();
         }
-        let is_new = |place: &usize| !self.sent.contains(&batch.events[*place].event.id);
+        let is_new = |index: &usize| !self.sent.contains(&batch.events[*index].event.id);
         let new = (0..batch.events.len()).filter(is_new).collect();
         Delivery { lost, batch, new }
     }
 
     /// Advances the cursor after delivery. A batch with only known events does not, because its cursor may precede that
     /// of the catch-up.
-    pub(crate) fn has_delivery(&mut self, delivery: &Delivery) {
+    pub(crate) fn advance(&mut self, delivery: &Delivery) {
         if self.sent.is_empty() || !delivery.new.is_empty() || delivery.batch.events.is_empty() {
             self.cursor.clone_from(&delivery.batch.cursor);
         }

@@ -23,7 +23,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Debug, Clone)]
 pub(crate) struct FirstByteTimeout<A> {
     pub(crate) acceptor: A,
-    pub(crate) within: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl<A, I, S> Accept<I, S> for FirstByteTimeout<A>
@@ -33,15 +33,15 @@ where
     A::Stream: Send + 'static,
     A::Service: Send + 'static,
 {
-    type Stream = Beginning<A::Stream>;
+    type Stream = DetectingStream<A::Stream>;
     type Service = A::Service;
     type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
 
     fn accept(&self, stream: I, service: S) -> Self::Future {
-        let (accepting, within) = (self.acceptor.accept(stream, service), self.within);
+        let (accepting, timeout) = (self.acceptor.accept(stream, service), self.timeout);
         async move {
             let (stream, service) = accepting.await?;
-            Ok((Beginning { stream, seen: 0, deadline: Some(Box::pin(time::sleep(within))) }, service))
+            Ok((DetectingStream { stream, matched: 0, deadline: Some(Box::pin(time::sleep(timeout))) }, service))
         }
         .boxed()
     }
@@ -49,43 +49,46 @@ where
 
 /// A connection whose HTTP version may not be known yet.
 #[derive(Debug)]
-pub(crate) struct Beginning<S> {
+pub(crate) struct DetectingStream<S> {
     stream: S,
     /// The number of preface bytes received so far.
-    seen: usize,
+    matched: usize,
     /// When the HTTP version must be known; none once it is known.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Beginning<S> {
+impl<S> DetectingStream<S> {
     /// Compares received bytes with the preface.
-    fn note(&mut self, bytes: &[u8]) {
-        let expected = &PREFACE[self.seen..];
-        let goes_on = bytes.len() < expected.len() && expected.starts_with(bytes);
-        self.seen += bytes.len().min(expected.len());
-        if !goes_on {
+    fn compare(&mut self, bytes: &[u8]) {
+        let expected = &PREFACE[self.matched..];
+        let is_prefix = bytes.len() < expected.len() && expected.starts_with(bytes);
+        self.matched += bytes.len().min(expected.len());
+        if !is_prefix {
             self.deadline = None;
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Beginning<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for DetectingStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the connection did not begin in time")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client did not send its first bytes in time",
+            )));
         }
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
         if self.deadline.is_some() {
-            self.note(&into.filled()[before..]);
+            self.compare(&into.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Beginning<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for DetectingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

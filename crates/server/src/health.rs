@@ -34,32 +34,32 @@ pub(crate) async fn alive() -> &'static str {
 
 /// Readiness: OK if the store can be written, otherwise the reason.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     if app.stopping.is_cancelled() {
-        wrong.push("the server is shutting down".to_owned());
+        problems.push("the server is shutting down".to_owned());
     }
     match time::timeout(STORE_MAX, app.readiness.probe()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => wrong.push(reason(&error)),
-        Err(_) => wrong.push(format!("the store did not take a write within {} s", STORE_MAX.as_secs())),
+        Ok(Err(error)) => problems.push(reason(&error)),
+        Err(_) => problems.push(format!("the store did not accept a write within {} s", STORE_MAX.as_secs())),
     }
-    let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(json!({ "ready": wrong.is_empty(), "not_ready": wrong }))).into_response()
+    let status = if problems.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "ready": problems.is_empty(), "not_ready": problems }))).into_response()
 }
 
 /// Why the store cannot be used, without its address: that is written to the log only.
 fn reason(error: &StoreError) -> String {
     let reason = match error {
-        StoreError::Failed { .. } => "the disk did not confirm a write; this process is about to end",
+        StoreError::Failed { .. } => "the disk did not confirm a write; this process exits",
         StoreError::Full(_) => "the store is full",
         StoreError::ReadOnly(_) => "the store is read-only",
         StoreError::ReadOnlyServer { .. } => "the server of the store is read-only (standby?)",
         StoreError::Busy { .. } => "the store is locked by another program",
         StoreError::Unreachable { .. } | StoreError::Closed => "the store cannot be reached",
         StoreError::Corrupt(_) => "the store is damaged",
-        _ => "the store fails",
+        _ => "the store returned an error",
     };
-    format!("{reason}; the server's log says more")
+    format!("{reason}; see the server's log")
 }
 
 /// The current store probe: under way, or finished less than [`PROBE_PERIOD`] ago.
@@ -97,7 +97,7 @@ impl Readiness {
         let write = tokio::spawn(async move {
             let written = store.probe().await;
             if let Err(error) = &written {
-                tracing::warn!(%error, "not ready: the store does not take a write");
+                tracing::warn!(%error, "not ready: the store does not accept writes");
             }
             (Instant::now(), written)
         });

@@ -22,10 +22,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// progress.
 const TICKS_MAX: u32 = 5;
 /// The counters are sampled every this many ticks.
-const LOOK_TICKS: u32 = 10;
-const LOOKS_MAX: usize = 360;
+const SAMPLE_TICKS: u32 = 10;
+const SAMPLES_MAX: usize = 360;
 /// Queue depths are recorded every this many samples, and kept for a week.
-const DEPTH_LOOKS: u64 = 60;
+const DEPTH_SAMPLES: u64 = 60;
 const DEPTHS_MAX: usize = 1_008;
 const HOUR: Duration = Duration::from_secs(3_600);
 /// An hour is final, and its samples may be cached, this long after its end.
@@ -118,15 +118,15 @@ type ByQueue = BTreeMap<Option<String>, Sample>;
 /// The samples that charts are drawn from.
 pub(crate) struct History {
     punctual: Punctual,
-    state: Mutex<State>,
+    state: Mutex<HistoryState>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct HistoryState {
     /// The previous counters, counted since the start of the server.
     last: Option<(Timestamp, Counts)>,
-    looks: VecDeque<(Timestamp, ByQueue)>,
+    samples: VecDeque<(Timestamp, ByQueue)>,
     depths: VecDeque<(Timestamp, BTreeMap<Option<String>, u64>)>,
     hours: BTreeMap<Timestamp, Arc<ByQueue>>,
     count: u64,
@@ -142,7 +142,7 @@ impl History {
         self.changes.subscribe()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,13 +165,13 @@ impl History {
         let steps = (range.span().as_secs() / step.as_secs()) as u32;
         let of = |number: u32| {
             let (begin, end) = (from.after(step * number), from.after(step * (number + 1)));
-            let looks = state.looks.iter().filter(|(at, _)| begin < *at && *at <= end);
+            let samples = state.samples.iter().filter(|(at, _)| begin < *at && *at <= end);
             let mut found = None::<Sample>;
-            for (_, look) in looks {
-                let sample = look.get(&queue.map(str::to_owned));
+            for (_, by_queue) in samples {
+                let sample = by_queue.get(&queue.map(str::to_owned));
                 // The sample was taken but has nothing of this queue: its counts are zero.
                 let quiet =
-                    || Sample { span: look.get(&None).map_or(Duration::ZERO, |all| all.span), ..Sample::default() };
+                    || Sample { span: by_queue.get(&None).map_or(Duration::ZERO, |all| all.span), ..Sample::default() };
                 found.get_or_insert_default().merge(&sample.cloned().unwrap_or_else(quiet));
             }
             (end, found)
@@ -227,28 +227,28 @@ impl History {
     }
 
     /// Records a sample: the difference between these counters and the previous ones.
-    fn look(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
+    fn record(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
         let mut state = self.state();
         let Some((before, last)) = state.last.replace((now, counts.clone())) else { return };
-        let mut look = ByQueue::new();
+        let mut by_queue = ByQueue::new();
         for ((queue, _, measure, bucket), count) in counts {
             let key = (queue, String::new(), measure, bucket);
             let count = count.saturating_sub(last.get(&key).copied().unwrap_or(0));
             if count > 0 {
-                look.entry(None).or_default().add(measure, bucket, count);
-                look.entry(Some(key.0)).or_default().add(measure, bucket, count);
+                by_queue.entry(None).or_default().add(measure, bucket, count);
+                by_queue.entry(Some(key.0)).or_default().add(measure, bucket, count);
             }
         }
-        look.entry(None).or_default();
+        by_queue.entry(None).or_default();
         for (queue, count) in ready {
-            look.entry(queue.clone()).or_default().ready = Some(*count);
+            by_queue.entry(queue.clone()).or_default().ready = Some(*count);
         }
-        look.values_mut().for_each(|sample| sample.span = now.since(before));
-        state.looks.push_back((now, look));
-        while state.looks.len() > LOOKS_MAX {
-            state.looks.pop_front();
+        by_queue.values_mut().for_each(|sample| sample.span = now.since(before));
+        state.samples.push_back((now, by_queue));
+        while state.samples.len() > SAMPLES_MAX {
+            state.samples.pop_front();
         }
-        if state.count.is_multiple_of(DEPTH_LOOKS) {
+        if state.count.is_multiple_of(DEPTH_SAMPLES) {
             state.depths.push_back((now, ready.clone()));
             while state.depths.len() > DEPTHS_MAX {
                 state.depths.pop_front();
@@ -268,20 +268,20 @@ pub(crate) async fn watch(app: Arc<App>) {
             _ = timer.tick() => {}
             () = app.stopping.cancelled() => return,
         }
-        let (due, watched) = (ticks % LOOK_TICKS == 0, app.history.changes.receiver_count() > 0);
+        let (due, watched) = (ticks % SAMPLE_TICKS == 0, app.history.changes.receiver_count() > 0);
         ticks += 1;
         if !due && !watched {
             continue;
         }
         // While the store is unavailable, samples are missing and charts show a gap.
         let Ok(counts) = app.punctual.store().counts().await else { continue };
-        if due && let Ok(rollups) = app.meter.look().await {
+        if due && let Ok(rollups) = app.counter_cache.counts().await {
             let mut ready = BTreeMap::from([(None, 0)]);
             for count in counts.iter().filter(|count| count.status == Status::Queued) {
                 *ready.entry(None).or_default() += count.count;
                 *ready.entry(Some(count.queue.clone())).or_default() += count.count;
             }
-            app.history.look(app.punctual.store().now(), without_names(rollups), &ready);
+            app.history.record(app.punctual.store().now(), without_names(rollups), &ready);
         }
         quiet += 1;
         if counts != seen || quiet >= TICKS_MAX {

@@ -1,24 +1,23 @@
-//! Punctual over HTTP.
+//! The HTTP server: the API, the dashboard, health and metrics.
 //!
 //! | question | file |
 //! |---|---|
 //! | which routes exist, and which role do they need? | `router` |
 //! | what does a request do? | `api/<noun>` |
 //! | how are callers authenticated? | `auth` |
-//! | how are requests read and answered? | `route`, `call`, `unread` |
+//! | how are requests read and answered? | `route`, `request`, `unread` |
 //! | which layers and which state do all requests share? | `service`, `app` |
-//! | the OpenAPI document | `openapi` |
+//! | how is the OpenAPI document generated? | `openapi` |
 //! | what does an error look like? | `problem` |
 //! | how are connections accepted, bounded and closed? | `listen`, `first_byte_timeout`, `peer`, `files` |
-//! | what is on the pages? | `dashboard/<page>` |
+//! | what do the pages of the dashboard show? | `dashboard/<page>` |
 //! | where do charts get their data? | `history` |
-//! | the live stream | `api/stream`, `subscriber`, `event_feed` |
-//! | health and metrics | `health`, `metrics`, `counter_cache` |
+//! | how does the live stream work? | `api/stream`, `subscriber`, `event_feed` |
+//! | what do probes and `/metrics` answer? | `health`, `metrics`, `counter_cache` |
 
 mod api;
 mod app;
 mod auth;
-mod call;
 mod counter_cache;
 mod dashboard;
 mod event_feed;
@@ -31,6 +30,7 @@ mod metrics;
 mod openapi;
 mod peer;
 mod problem;
+mod request;
 mod route;
 mod router;
 mod service;

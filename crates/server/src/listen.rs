@@ -78,14 +78,14 @@ pub struct Tls {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Anyone on the network could do anything: the address is not loopback, and no token is valid.
+    /// The address is not loopback and there is no valid token: every host on the network would have full access.
     #[error(
-        "{0} can be reached from other machines, and no token is valid: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
+        "{0} can be reached from other hosts, and there is no valid token: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
     )]
     NoTokens(SocketAddr),
-    /// Tokens could be read on the network: the address is not loopback, and there is no TLS.
+    /// The address is not loopback and there is no TLS, so that tokens could be read on the network.
     #[error(
-        "{0} can be reached from other machines, and tokens would go there in the clear: give a certificate with --tls-cert and --tls-key, or set --insecure-http if a proxy in front terminates TLS"
+        "{0} can be reached from other hosts, and tokens would be sent unencrypted: set a certificate with --tls-cert and --tls-key, or set --insecure-http if a proxy in front terminates TLS"
     )]
     NoTls(SocketAddr),
     /// The certificate or its key cannot be used.
@@ -186,15 +186,15 @@ impl Server {
             Some(tls) => Some(tls.load().await?),
             None => None,
         };
-        let cannot = |error| StartError::CannotListen { address, error };
-        let listener = TcpListener::bind(address).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+        let cannot_listen = |error| StartError::CannotListen { address, error };
+        let listener = TcpListener::bind(address).map_err(cannot_listen)?;
+        listener.set_nonblocking(true).map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
         let (stopping, sockets) = (CancellationToken::new(), TaskTracker::new());
         let app = Arc::new(App {
             tokens: Tokens::new(self.punctual.clone()),
-            meter: CounterCache::new(self.punctual.clone()),
-            follower: EventFeed::new(self.punctual.clone(), self.stream.behind_max_looks),
+            counter_cache: CounterCache::new(self.punctual.clone()),
+            event_feed: EventFeed::new(self.punctual.clone(), self.stream.behind_max_polls),
             stream: self.stream,
             sockets: Arc::new(Semaphore::new(self.stream.sockets_max)),
             open_sockets: sockets.clone(),
@@ -209,17 +209,17 @@ impl Server {
             stopping: stopping.clone(),
         });
         // The first read sets the baseline of the counters.
-        app.meter.look().await?;
+        app.counter_cache.counts().await?;
         tokio::spawn(history::watch(Arc::clone(&app)));
         let bounded = Bounded(Arc::new(Semaphore::new(self.connections_max)));
         let (handle, make, scheme) =
             (Handle::new(), service(app).into_make_service(), if tls.is_some() { "https" } else { "http" });
-        let mut server = axum_server::from_tcp(listener).map_err(cannot)?.handle(handle.clone());
-        let (builder, patience) = (server.http_builder(), self.limits.head_timeout);
+        let mut server = axum_server::from_tcp(listener).map_err(cannot_listen)?.handle(handle.clone());
+        let (builder, timeout) = (server.http_builder(), self.limits.head_timeout);
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(patience)
+            .header_read_timeout(timeout)
             // A client that has closed its sending side still receives its answer.
             .half_close(true)
             .max_buf_size(HEAD_MAX_BYTES)
@@ -229,15 +229,15 @@ impl Server {
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
             // A client that does not answer keep-alive pings is disconnected.
-            .keep_alive_interval(patience)
-            .keep_alive_timeout(patience)
+            .keep_alive_interval(timeout)
+            .keep_alive_timeout(timeout)
             .max_header_list_size(HEAD_MAX_BYTES as u32);
         let task = match tls {
             Some(config) => {
-                let acceptor = RustlsAcceptor::new(config).handshake_timeout(patience).acceptor(bounded);
-                tokio::spawn(server.acceptor(FirstByteTimeout { acceptor, within: patience }).serve(make))
+                let acceptor = RustlsAcceptor::new(config).handshake_timeout(timeout).acceptor(bounded);
+                tokio::spawn(server.acceptor(FirstByteTimeout { acceptor, timeout }).serve(make))
             }
-            None => tokio::spawn(server.acceptor(FirstByteTimeout { acceptor: bounded, within: patience }).serve(make)),
+            None => tokio::spawn(server.acceptor(FirstByteTimeout { acceptor: bounded, timeout }).serve(make)),
         };
         Ok(RunningServer { address, scheme, handle, stopping, sockets, task })
     }
@@ -247,12 +247,12 @@ impl Tls {
     async fn load(&self) -> Result<RustlsConfig, StartError> {
         // Fails if the embedding program has installed a provider already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let bad = |error| StartError::BadCertificate {
+        let unusable = |error| StartError::BadCertificate {
             certificate: self.certificate.display().to_string(),
             key: self.key.display().to_string(),
             error,
         };
-        RustlsConfig::from_pem_file(&self.certificate, &self.key).await.map_err(bad)
+        RustlsConfig::from_pem_file(&self.certificate, &self.key).await.map_err(unusable)
     }
 }
 
@@ -283,7 +283,7 @@ impl RunningServer {
         self.stopping.cancel();
         self.handle.graceful_shutdown(Some(within));
         if let Err(error) = self.task.await {
-            tracing::warn!(%error, "the server did not end in order");
+            tracing::warn!(%error, "the server did not stop cleanly");
         }
         // Stream subscribers are notified of the shutdown, if they receive it in time.
         self.sockets.close();
@@ -308,7 +308,7 @@ impl<S> Accept<TcpStream, S> for Bounded {
                 let peer = connection.peer();
                 (connection, Counted { service, peer, _slot: Arc::new(slot) })
             }),
-            Err(_) => Err(io::Error::other("there are too many connections")),
+            Err(_) => Err(io::Error::other("too many connections")),
         };
         std::future::ready(accepted)
     }

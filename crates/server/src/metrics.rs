@@ -33,7 +33,7 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     auth::caller(app, request.method(), request.headers()).await?.must_have(Role::Read)?;
     let (store, admin, mut page) = (app.punctual.store(), app.punctual.admin("metrics"), Metrics::default());
     let info = store.info();
-    page.family("punctual_info", "gauge", "Which Punctual this is, on which engine.");
+    page.family("punctual_info", "gauge", "Version of Punctual, and engine of its store.");
     page.value(
         "",
         &[("version", env!("CARGO_PKG_VERSION")), ("engine", info.engine), ("engine_version", &info.version)],
@@ -72,7 +72,7 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.concurrency)).sum());
     page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers run now.");
     page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.running)).sum());
-    page.counts(&app.meter.look().await?);
+    page.counts(&app.counter_cache.counts().await?);
     page.metrics(store.metrics().await?);
     page.operations(&app.punctual.operation_latencies());
     page.metrics((app.metrics)());
@@ -92,9 +92,9 @@ impl Metrics {
     fn value(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         let Self(text, name) = self;
         let _ = write!(text, "{name}{suffix}");
-        for (place, (label, value)) in labels.iter().enumerate() {
+        for (index, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(text, "{}{label}=\"{value}\"", if place == 0 { '{' } else { ',' });
+            let _ = write!(text, "{}{label}=\"{value}\"", if index == 0 { '{' } else { ',' });
         }
         let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }

@@ -12,7 +12,7 @@ use crate::{problem::Problem, route::Route};
 
 /// Location of schemas. Request schemas have their own until identical ones are merged.
 const RESPONSES: &str = "/components/schemas";
-const REQUESTS: &str = "/components/asked";
+const REQUESTS: &str = "/components/requests";
 
 /// Generates the document.
 pub(crate) fn document(routes: &[Route]) -> Value {
@@ -28,9 +28,9 @@ pub(crate) fn document(routes: &[Route]) -> Value {
     let mut names = Vec::new();
     for (name, schema) in requests {
         // Schemas that are identical in requests and responses are written once.
-        let alike = schema.to_string().replace(REQUESTS, RESPONSES);
+        let response_schema = schema.to_string().replace(REQUESTS, RESPONSES);
         let own = match schemas.get(&name).map(Value::to_string) {
-            Some(known) if known == alike => name.clone(),
+            Some(known) if known == response_schema => name.clone(),
             Some(_) => format!("{name}Input"),
             None => name.clone(),
         };
@@ -42,20 +42,20 @@ pub(crate) fn document(routes: &[Route]) -> Value {
         "info": {
             "title": "Punctual",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Durable jobs over HTTP. Times are RFC 3339, in UTC; durations in requests are words such as `90s`, `5m` or `1h 30m`; \
-                fields that end in `_ms` are milliseconds. A list has `next` if it goes on: send it as `after`. \
-                A `POST` with an `Idempotency-Key` that makes jobs has its effect once within a day, however often it is sent. \
-                Payloads are shown as previews with secrets hidden; only workers get them raw.",
+            "description": "Durable jobs over HTTP. Times are RFC 3339, in UTC; durations in requests are texts such as `90s`, `5m` or `1h 30m`; \
+                fields that end in `_ms` are milliseconds. A list that continues has `next`: send it as `after`. \
+                A `POST` that creates jobs and has an `Idempotency-Key` takes effect once within 24 hours, even if it is repeated. \
+                Payloads are shown as previews with secrets redacted; only workers receive them unchanged.",
         },
         "paths": paths,
         "components": {
             "schemas": schemas,
             "securitySchemes": { "token": {
                 "type": "http", "scheme": "bearer",
-                "description": "A token of `punctual token create`. On this machine, and while there are no tokens, none is needed.",
+                "description": "A token created with `punctual token create`. Not required for requests from this machine while no tokens exist.",
             } },
             "responses": { "Problem": {
-                "description": "What went wrong. Rely on its `code`.",
+                "description": "The error. Programs should rely on its `code`.",
                 "content": { "application/problem+json": { "schema": problem } },
             } },
         },
@@ -83,9 +83,9 @@ fn unwrap_descriptions(value: &mut Value) {
     }
 }
 
-fn generator(contract: Contract, place: &'static str) -> SchemaGenerator {
+fn generator(contract: Contract, definitions_path: &'static str) -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = place.into();
+        settings.definitions_path = definitions_path.into();
         settings.contract = contract;
         settings.meta_schema = None;
     });
@@ -97,7 +97,7 @@ fn operation(route: &Route, requests: &mut SchemaGenerator, responses: &mut Sche
         "operationId": name(route),
         "tags": [noun(route)],
         "summary": route.about,
-        "description": format!("Needs the role `{}`{}.", route.role, if route.role == Role::Admin { "" } else { ", or `admin`" }),
+        "description": format!("Requires the role `{}`{}.", route.role, if route.role == Role::Admin { "" } else { ", or `admin`" }),
         "x-role": route.role,
         "parameters": parameters(route, requests),
         "responses": { "default": { "$ref": "#/components/responses/Problem" } },
@@ -110,16 +110,16 @@ fn operation(route: &Route, requests: &mut SchemaGenerator, responses: &mut Sche
         Some(message) if route.is_socket => {
             let schema = message(responses);
             operation["responses"]["101"] = json!({
-                "description": "A WebSocket. Each message is a text of JSON.",
+                "description": "A WebSocket. Each message is a JSON text.",
                 "content": { "application/json": { "schema": schema } },
             });
         }
         Some(answer) => {
             let schema = answer(responses);
             operation["responses"]["200"] =
-                json!({ "description": "Done.", "content": { "application/json": { "schema": schema } } });
+                json!({ "description": "Success.", "content": { "application/json": { "schema": schema } } });
         }
-        None => operation["responses"]["204"] = json!({ "description": "Done." }),
+        None => operation["responses"]["204"] = json!({ "description": "Success." }),
     }
     operation
 }
@@ -147,7 +147,7 @@ fn parameters(route: &Route, requests: &mut SchemaGenerator) -> Value {
     if route.method == Method::POST && route.role == Role::Enqueue {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Sent again with the same key within a day, the request makes nothing new.",
+            "description": "A request that is repeated with the same key within 24 hours creates nothing new.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
         }));
     }
@@ -161,6 +161,6 @@ fn noun(route: &Route) -> &str {
 
 /// The operation id, such as `jobs_id_retry_post`.
 fn name(route: &Route) -> String {
-    let words = route.path.trim_start_matches("/v1/").replace(['{', '}'], "").replace('/', "_");
-    format!("{words}_{}", route.method.as_str().to_lowercase())
+    let path = route.path.trim_start_matches("/v1/").replace(['{', '}'], "").replace('/', "_");
+    format!("{path}_{}", route.method.as_str().to_lowercase())
 }

@@ -1,7 +1,7 @@
 //! Detects whether the client of a connection is still connected.
 //!
 //! A client may close its sending side after a request and still read the answer, and a dead client looks the same:
-//! requests of both are answered. Only a claim that waits for jobs is abandoned, since jobs that are handed to a dead
+//! requests of both are answered. Only a claim that waits for jobs is abandoned, since jobs that are sent to a dead
 //! client have to wait for their lease to expire.
 
 use std::{
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 /// How often a waiting claim checks the connection.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A connection whose state its requests can check.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Peer {
     /// Waits until the client has closed its sending side or the connection is closed.
     pub(crate) async fn closed(&self) {
         while !self.has_closed() {
-            time::sleep(LOOK_EVERY).await;
+            time::sleep(CHECK_INTERVAL).await;
         }
     }
 

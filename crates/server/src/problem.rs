@@ -28,16 +28,16 @@ pub(crate) struct Problem {
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $code:ident $word:literal $status:ident $title:literal)*) => {
+    ($($(#[$doc:meta])* $code:ident $name:literal $status:ident $title:literal)*) => {
         /// A kind of problem.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
         pub(crate) enum Code {
-            $($(#[$doc])* #[serde(rename = $word)] $code,)*
+            $($(#[$doc])* #[serde(rename = $name)] $code,)*
         }
 
         impl Code {
-            const fn word(self) -> &'static str {
-                match self { $(Self::$code => $word,)* }
+            const fn as_str(self) -> &'static str {
+                match self { $(Self::$code => $name,)* }
             }
 
             pub(crate) const fn status(self) -> StatusCode {
@@ -76,14 +76,14 @@ codes! {
     TooMany "too_many_requests" TOO_MANY_REQUESTS "Too many requests"
     /// The store cannot be reached, or is busy: the same may succeed later.
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Service unavailable"
-    /// A fault of the server.
+    /// An internal error of the server.
     Internal "internal" INTERNAL_SERVER_ERROR "Internal server error"
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
-            kind: format!("urn:punctual:problem:{}", code.word()),
+            kind: format!("urn:punctual:problem:{}", code.as_str()),
             title: code.title(),
             status: code.status().as_u16(),
             code,
@@ -116,8 +116,8 @@ impl From<StoreError> for Problem {
             StoreError::UnknownParent(_) => Self::invalid("after", error.to_string()),
             StoreError::Superseded(_) => Self::new(Code::Refused, error.to_string()),
             StoreError::Unreachable { .. } | StoreError::Busy { .. } | StoreError::Closed => {
-                tracing::warn!(%error, "the store is not there");
-                Self::new(Code::Unavailable, "the store cannot be reached, or is busy; try again later")
+                tracing::warn!(%error, "the store is unavailable");
+                Self::new(Code::Unavailable, "store unavailable or busy; try again later")
             }
             StoreError::ReadOnlyServer { .. } => {
                 tracing::warn!(%error, "the store cannot be written");
@@ -126,7 +126,7 @@ impl From<StoreError> for Problem {
             // The message may contain the store's address or parts of a statement: it is written to the log only.
             _ => {
                 tracing::error!(%error, "the store failed");
-                Self::new(Code::Internal, "the store failed; the server's log says why")
+                Self::new(Code::Internal, "internal error of the store; see the server's log")
             }
         }
     }
@@ -170,7 +170,7 @@ mod tests {
         let standby = Problem::from(StoreError::ReadOnlyServer { store, reason: reason.clone() });
         assert_eq!((standby.code, standby.status), (Code::Unavailable, 503));
         assert!(standby.detail.starts_with("server is read-only (standby?)"), "{}", standby.detail);
-        assert!(!standby.detail.contains("ada"), "where the store is, is for the log only");
+        assert!(!standby.detail.contains("ada"), "the address of the store is written to the log only");
         let corrupt = Problem::from(StoreError::CorruptRow { row: "job".to_owned(), reason });
         assert_eq!(corrupt.code, Code::Internal);
     }

@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     app::App,
     auth::{self, Caller},
-    call::{Call, IdempotencyKey},
     problem::{Code, Problem},
+    request::{IdempotencyKey, RequestContext},
 };
 
 /// A route of the API.
@@ -44,7 +44,9 @@ pub(crate) struct Route {
 /// Writes the JSON schema of a type.
 pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
 type Run = Arc<
-    dyn Fn(Call, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>> + Send + Sync,
+    dyn Fn(RequestContext, RawPathParams, Option<String>, Bytes) -> BoxFuture<'static, Result<Response, Problem>>
+        + Send
+        + Sync,
 >;
 
 /// No parameters, or an empty body.
@@ -67,40 +69,43 @@ where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize + JsonSchema + 'static,
     F: Future<Output = Result<R, Problem>> + Send + 'static,
-    H: Fn(Call, Q) -> F + Send + Sync + 'static,
+    H: Fn(RequestContext, Q) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    let run: Run = Arc::new(move |call, path, query, _| {
+    let run: Run = Arc::new(move |request, path, query, _| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let seen = call.headers.get(header::IF_NONE_MATCH).cloned();
-            let answer = handler(call, params(&path, query.as_deref())?).await?;
-            Ok(tagged(to_json(&answer)?, seen.as_ref()))
+            let known_tag = request.headers.get(header::IF_NONE_MATCH).cloned();
+            let answer = handler(request, params(&path, query.as_deref())?).await?;
+            Ok(tagged(to_json(&answer)?, known_tag.as_ref()))
         })
     });
     let (params, answer) = (describe_here::<Q> as Describe, answer_of::<R>());
     Route { method: Method::GET, path, role, about, params, body: None, answer, is_socket: false, run }
 }
 
-/// A route that changes something.
-pub(crate) fn act<Q, B, R, F, H>(
+/// What identifies and describes a route that changes something.
+struct Endpoint {
     method: Method,
     path: &'static str,
     role: Role,
     about: &'static str,
-    handler: H,
-) -> Route
+}
+
+/// A route that changes something.
+fn write<Q, B, R, F, H>(endpoint: Endpoint, handler: H) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     B: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize + JsonSchema + 'static,
     F: Future<Output = Result<R, Problem>> + Send + 'static,
-    H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
+    H: Fn(RequestContext, Q, B) -> F + Send + Sync + 'static,
 {
+    let Endpoint { method, path, role, about } = endpoint;
     let handler = Arc::new(handler);
     // PUT replaces the stored value: a missing body would erase it.
     let needs_body = method == Method::PUT;
-    let run: Run = Arc::new(move |call, path, query, body| {
+    let run: Run = Arc::new(move |request, path, query, body| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
             if needs_body && body.is_empty() {
@@ -109,8 +114,8 @@ where
                     "must not be empty; expected a JSON object, {} to clear the settings",
                 ));
             }
-            let (params, body) = (params(&path, query.as_deref())?, parse(&call.headers, &body)?);
-            let answer = handler(call, params, body).await?;
+            let (params, body) = (params(&path, query.as_deref())?, parse(&request.headers, &body)?);
+            let answer = handler(request, params, body).await?;
             if TypeId::of::<R>() == TypeId::of::<()>() {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             }
@@ -129,9 +134,33 @@ where
     B: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize + JsonSchema + 'static,
     F: Future<Output = Result<R, Problem>> + Send + 'static,
-    H: Fn(Call, Q, B) -> F + Send + Sync + 'static,
+    H: Fn(RequestContext, Q, B) -> F + Send + Sync + 'static,
 {
-    act(Method::POST, path, role, about, handler)
+    write(Endpoint { method: Method::POST, path, role, about }, handler)
+}
+
+/// A `PUT` route: replaces a resource.
+pub(crate) fn put<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(RequestContext, Q, B) -> F + Send + Sync + 'static,
+{
+    write(Endpoint { method: Method::PUT, path, role, about }, handler)
+}
+
+/// A `DELETE` route: removes a resource.
+pub(crate) fn delete<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(RequestContext, Q, B) -> F + Send + Sync + 'static,
+{
+    write(Endpoint { method: Method::DELETE, path, role, about }, handler)
 }
 
 /// A route that is a socket; `M` is the type of its messages.
@@ -140,14 +169,15 @@ where
     M: JsonSchema + 'static,
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Future<Output = Result<Response, Problem>> + Send + 'static,
-    H: Fn(Call, Q, WebSocketUpgrade) -> F + Send + Sync + 'static,
+    H: Fn(RequestContext, Q, WebSocketUpgrade) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    let run: Run = Arc::new(move |mut call, path, query, _| {
+    let run: Run = Arc::new(move |mut request, path, query, _| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let upgrade = call.upgrade.take().ok_or_else(|| Problem::invalid("Upgrade", "open it as a WebSocket"))?;
-            handler(call, params(&path, query.as_deref())?, upgrade).await
+            let upgrade =
+                request.upgrade.take().ok_or_else(|| Problem::invalid("Upgrade", "expected a WebSocket upgrade"))?;
+            handler(request, params(&path, query.as_deref())?, upgrade).await
         })
     });
     let (params, answer) = (describe_here::<Q> as Describe, Some(describe::<M> as Describe));
@@ -168,11 +198,12 @@ impl Route {
             parts.extract::<RawPathParams>().await.map_err(|error| Problem::invalid("path", error.to_string()))?;
         let upgrade = if self.is_socket { Some(upgrade(&caller, &mut parts).await?) } else { None };
         let body = app.limits.read(&parts.headers, body).await?;
-        let once = once(&parts.headers, parts.uri.path(), &body)?;
+        let idempotency_key = idempotency_key(&parts.headers, parts.uri.path(), &body)?;
         let query = parts.uri.query().map(str::to_owned);
         let peer = parts.extensions.get().cloned();
-        let call = Call { app: Arc::clone(app), caller, headers: parts.headers, once, upgrade, peer };
-        (self.run)(call, path, query, body).await
+        let request =
+            RequestContext { app: Arc::clone(app), caller, headers: parts.headers, idempotency_key, upgrade, peer };
+        (self.run)(request, path, query, body).await
     }
 }
 
@@ -180,11 +211,11 @@ impl Route {
 async fn upgrade(caller: &Caller, parts: &mut Parts) -> Result<WebSocketUpgrade, Problem> {
     auth::check_origin(caller, &parts.headers)?;
     let upgrade = parts.extract::<WebSocketUpgrade>().await;
-    upgrade.map_err(|error| Problem::invalid("Upgrade", format!("open it as a WebSocket, by HTTP/1.1: {error}")))
+    upgrade.map_err(|error| Problem::invalid("Upgrade", format!("expected a WebSocket upgrade over HTTP/1.1: {error}")))
 }
 
 /// The idempotency key of a request, if it has one.
-fn once(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<IdempotencyKey>, Problem> {
+fn idempotency_key(headers: &HeaderMap, path: &str, body: &[u8]) -> Result<Option<IdempotencyKey>, Problem> {
     const KEY: &str = "idempotency-key";
     const KEY_MAX_CHARS: usize = 255;
     let Some(key) = headers.get(KEY) else { return Ok(None) };
@@ -227,7 +258,7 @@ fn parse<B: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<B, Pro
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Problem::new(Code::NotJson, "send it with Content-Type: application/json"));
+        return Err(Problem::new(Code::NotJson, "invalid Content-Type: expected application/json"));
     }
     // Deserializing would accept an array as the fields in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
@@ -257,13 +288,13 @@ fn json(body: Vec<u8>) -> Response {
 }
 
 /// A JSON response with an `ETag`, or 304 if the client has this version already.
-fn tagged(body: Vec<u8>, seen: Option<&HeaderValue>) -> Response {
+fn tagged(body: Vec<u8>, known_tag: Option<&HeaderValue>) -> Response {
     let digest = Sha256::digest(&body);
     let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     let tag = format!("W/\"{digits}\"");
-    let known =
-        seen.and_then(|seen| seen.to_str().ok()).is_some_and(|seen| seen.split(',').any(|one| one.trim() == tag));
-    let mut response = if known { (StatusCode::NOT_MODIFIED, Body::empty()).into_response() } else { json(body) };
+    let known_tags = known_tag.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_known = known_tags.split(',').any(|known| known.trim() == tag);
+    let mut response = if is_known { (StatusCode::NOT_MODIFIED, Body::empty()).into_response() } else { json(body) };
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }

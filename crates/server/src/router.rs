@@ -1,17 +1,14 @@
 //! The routes of the API, in one list.
 
-use axum::http::Method;
 use punctual_core::Role::{Admin, Enqueue, Read, Work};
 
 use crate::{
     api::{jobs, locks, notifications, queues, reports, schedules, stream, tokens, work, workflows},
-    route::{Route, act, get, listen, post},
+    route::{Route, delete, get, listen, post, put},
 };
 
 /// The routes of the API.
 pub(crate) fn routes() -> Vec<Route> {
-    let put = Method::PUT;
-    let delete = Method::DELETE;
     vec![
         // Jobs.
         post("/v1/jobs", Enqueue, "Enqueue a job", jobs::enqueue),
@@ -26,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/jobs/{id}/retry", Admin, "Retry a dead job, or a retrying one now", jobs::retry),
         post("/v1/jobs/{id}/cancel", Admin, "Cancel a job", jobs::cancel),
         post("/v1/jobs/{id}/run", Admin, "Run a scheduled job now; of a finished job, enqueue a copy", jobs::run),
-        act(delete.clone(), "/v1/jobs/{id}", Admin, "Hide a job; retention removes it later", jobs::delete),
+        delete("/v1/jobs/{id}", Admin, "Hide a job; retention removes it later", jobs::delete),
         get("/v1/bulk/{verb}", Read, "Preview a bulk action", jobs::preview),
         post("/v1/bulk/{verb}", Admin, "Apply an action to all jobs that match a filter", jobs::bulk),
         // Workflows.
@@ -43,8 +40,8 @@ pub(crate) fn routes() -> Vec<Route> {
         // Schedules.
         get("/v1/schedules", Read, "List schedules by name", schedules::list),
         get("/v1/schedules/{name}", Read, "A schedule with its history and next runs", schedules::show),
-        act(put.clone(), "/v1/schedules/{name}", Admin, "Add a schedule, or change it", schedules::put),
-        act(delete.clone(), "/v1/schedules/{name}", Admin, "Remove a schedule; its jobs stay", schedules::delete),
+        put("/v1/schedules/{name}", Admin, "Add a schedule, or change it", schedules::put),
+        delete("/v1/schedules/{name}", Admin, "Remove a schedule; its jobs stay", schedules::delete),
         post("/v1/schedules/{name}/pause", Admin, "Pause a schedule", schedules::pause),
         post("/v1/schedules/{name}/resume", Admin, "Resume a schedule", schedules::resume),
         post("/v1/schedules/{name}/trigger", Admin, "Run the job of a schedule now", schedules::trigger),
@@ -60,18 +57,12 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/queues/{name}", Read, "A queue with its history", queues::show),
         post("/v1/queues/{name}/pause", Admin, "Pause a queue", queues::pause),
         post("/v1/queues/{name}/resume", Admin, "Resume a queue", queues::resume),
-        act(
-            put.clone(),
-            "/v1/queues/{name}/limits",
-            Admin,
-            "Set concurrency and rate limits of a queue",
-            queues::set_limits,
-        ),
-        act(put, "/v1/queues/{name}/defaults", Admin, "Set the job defaults of a queue", queues::set_defaults),
+        put("/v1/queues/{name}/limits", Admin, "Set concurrency and rate limits of a queue", queues::set_limits),
+        put("/v1/queues/{name}/defaults", Admin, "Set the job defaults of a queue", queues::set_defaults),
         // Workers and locks.
         get("/v1/workers", Read, "List workers", work::workers),
         get("/v1/locks", Read, "List held locks", locks::list),
-        act(delete.clone(), "/v1/locks/{name}", Admin, "Free a lock held by any owner", locks::free),
+        delete("/v1/locks/{name}", Admin, "Free a lock held by any owner", locks::free),
         post("/v1/locks/{name}/acquire", Work, "Acquire or extend a lock", locks::acquire),
         post("/v1/locks/{name}/release", Work, "Release a lock", locks::release),
         // Remote workers.
@@ -86,9 +77,9 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/work/extend", Work, "Extend leases; answers which are still held", work::extend),
         post("/v1/work/progress", Work, "Report progress and log lines", work::progress),
         post("/v1/work/settle", Work, "Settle jobs: report their outcomes", work::settle),
-        post("/v1/work/deregister", Work, "Deregister a worker; its jobs are released", work::deregister),
+        post("/v1/work/deregister", Work, "Deregister a worker; its leases end", work::deregister),
         // Notifications to users.
-        post("/v1/notifications", Work, "Send a notification to a user, or to all", notifications::tell),
+        post("/v1/notifications", Work, "Send a notification to a user, or to all", notifications::send),
         get("/v1/notifications", Read, "List the notifications of a user", notifications::list),
         // The live stream.
         listen::<stream::Message<'static>, _, _, _>(
@@ -107,6 +98,6 @@ pub(crate) fn routes() -> Vec<Route> {
         // Tokens.
         get("/v1/tokens", Admin, "Active tokens", tokens::list),
         post("/v1/tokens", Admin, "Create a token; its secret is shown once", tokens::create),
-        act(delete, "/v1/tokens/{id}", Admin, "Revoke a token, and its sessions", tokens::revoke),
+        delete("/v1/tokens/{id}", Admin, "Revoke a token, and its sessions", tokens::revoke),
     ]
 }

@@ -22,9 +22,9 @@ use tower_http::{
 
 use crate::{
     app::App,
-    call::trace_of,
     dashboard, health, metrics, openapi,
     problem::{Code, Problem},
+    request::trace_of,
     router, unread,
 };
 
@@ -111,8 +111,8 @@ fn answered<B>(response: &axum::http::Response<B>, took: Duration, span: &tracin
 }
 
 fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
-    tracing::error!("a request made the server panic");
-    let mut response = Problem::new(Code::Internal, "the server's log says more").into_response();
+    tracing::error!("a request handler panicked");
+    let mut response = Problem::new(Code::Internal, "see the server's log").into_response();
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum bytes of a message from a subscriber, which needs to send none.
-const HEARD_MAX_BYTES: usize = 4 * 1024;
+const MESSAGE_MAX_BYTES: usize = 4 * 1024;
 /// Read and write buffer of a socket. Small, since many sockets are idle.
 const BUFFER_BYTES: usize = 1024;
 /// Maximum duration of the closing handshake.
@@ -30,10 +30,10 @@ pub struct StreamLimits {
     /// Maximum concurrent sockets.
     pub sockets_max: usize,
     /// Number of polls of the store, four per second, that a reader may be behind before it misses events.
-    pub behind_max_looks: usize,
+    pub behind_max_polls: usize,
     /// Interval between pings. A client that leaves three pings unanswered is disconnected.
     pub ping_every: Duration,
-    /// Maximum duration of sending one message; a client that does not read it by then is disconnected.
+    /// Maximum duration of sending one message; a client that does not read within this time is disconnected.
     pub send_timeout: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Default for StreamLimits {
     fn default() -> Self {
         Self {
             sockets_max: 20_000,
-            behind_max_looks: 32,
+            behind_max_polls: 32,
             ping_every: Duration::from_secs(20),
             send_timeout: Duration::from_secs(60),
         }
@@ -61,20 +61,20 @@ pub(crate) struct Subscriber {
 /// Close code and reason that are sent when a socket is closed.
 struct CloseReason(Option<(u16, &'static str)>);
 
-const GONE: CloseReason = CloseReason(None);
+const DISCONNECTED: CloseReason = CloseReason(None);
 
 /// Upgrades to a socket with small buffers and a small maximum message size.
 pub(crate) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
     upgrade
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES)
-        .max_message_size(HEARD_MAX_BYTES)
-        .max_frame_size(HEARD_MAX_BYTES)
+        .max_message_size(MESSAGE_MAX_BYTES)
+        .max_frame_size(MESSAGE_MAX_BYTES)
 }
 
 /// Serves a socket until it ends.
 pub(crate) async fn serve(app: Arc<App>, caller: Caller, mut socket: WebSocket, mut subscriber: Subscriber) {
-    let CloseReason(reason) = talk(&app, &caller, &mut socket, &mut subscriber).await;
+    let CloseReason(reason) = run(&app, &caller, &mut socket, &mut subscriber).await;
     if let Some((code, reason)) = reason {
         let close = Frame::Close(Some(CloseFrame { code, reason: reason.into() }));
         let _ = time::timeout(CLOSE_TIMEOUT, close_with(&mut socket, close)).await;
@@ -89,36 +89,36 @@ async fn close_with(socket: &mut WebSocket, close: Frame) {
     }
 }
 
-async fn talk(app: &App, caller: &Caller, socket: &mut WebSocket, subscriber: &mut Subscriber) -> CloseReason {
+async fn run(app: &App, caller: &Caller, socket: &mut WebSocket, subscriber: &mut Subscriber) -> CloseReason {
     let every = app.stream.ping_every;
     let mut ticks = time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Counted, not timed: after a pause of this process, answers may have arrived that were not read yet.
     let mut unanswered_pings = 0;
-    if let Err(end) = say(app, socket, &Message::Open { cursor: &subscriber.sent }).await {
+    if let Err(end) = send_message(app, socket, &Message::Open { cursor: &subscriber.sent }).await {
         return end;
     }
     loop {
         let done = tokio::select! {
             () = app.stopping.cancelled() => return stopping(),
             frame = socket.recv() => match frame {
-                Some(Ok(Frame::Close(_)) | Err(_)) | None => return GONE,
+                Some(Ok(Frame::Close(_)) | Err(_)) | None => return DISCONNECTED,
                 Some(Ok(_)) => {
                     unanswered_pings = 0;
                     Ok(())
                 }
             },
-            delivery = next_delivery(&mut subscriber.listener) => tell(app, socket, subscriber, delivery).await,
+            delivery = next_delivery(&mut subscriber.listener) => send_events(app, socket, subscriber, delivery).await,
             notification = next_notification(&mut subscriber.subscription) => match notification {
-                Ok(notification) => pass_on(app, socket, subscriber, &notification).await,
+                Ok(notification) => send_notification(app, socket, subscriber, &notification).await,
                 Err(error) => {
-                    tracing::warn!(%error, "a subscriber cannot receive notifications");
-                    return CloseReason(Some((close_code::AGAIN, "the store cannot be reached; try again later")));
+                    tracing::warn!(%error, "cannot read notifications for a stream subscriber");
+                    return CloseReason(Some((close_code::AGAIN, "store unavailable; try again later")));
                 }
             },
             _ = ticks.tick() => {
                 if unanswered_pings == UNANSWERED_MAX_PINGS {
-                    return GONE;
+                    return DISCONNECTED;
                 }
                 unanswered_pings += 1;
                 if !app.tokens.still_allows(app, caller).await {
@@ -152,7 +152,7 @@ async fn next_notification(subscription: &mut Option<Subscription>) -> Result<No
 }
 
 /// Sends job events, and reports lost ones.
-async fn tell(
+async fn send_events(
     app: &App,
     socket: &mut WebSocket,
     subscriber: &mut Subscriber,
@@ -160,27 +160,27 @@ async fn tell(
 ) -> Result<(), CloseReason> {
     if let Some((events, since)) = delivery.lost {
         // Sent with the previous cursor: a client that reconnects with it may still receive the lost events.
-        say(app, socket, &Message::Missed { cursor: &subscriber.sent, events: Some(events), since }).await?;
+        send_message(app, socket, &Message::Missed { cursor: &subscriber.sent, events: Some(events), since }).await?;
     }
     if let Some(listener) = &mut subscriber.listener {
-        listener.has_delivery(&delivery);
+        listener.advance(&delivery);
         subscriber.cursor.events = Some(listener.cursor.clone());
     }
     let events: Vec<_> = delivery.events().filter(|event| subscriber.params.selects(event)).collect();
     let cursor = subscriber.cursor.to_string();
     if !events.is_empty() {
-        say(app, socket, &Message::Events { cursor: &cursor, events }).await?;
+        send_message(app, socket, &Message::Events { cursor: &cursor, events }).await?;
         subscriber.sent.clone_from(&cursor);
     }
-    if let Some(since) = delivery.too_much() {
-        say(app, socket, &Message::Missed { cursor: &cursor, events: None, since }).await?;
+    if let Some(since) = delivery.truncated_at() {
+        send_message(app, socket, &Message::Missed { cursor: &cursor, events: None, since }).await?;
         subscriber.sent = cursor;
     }
     Ok(())
 }
 
 /// Sends a notification or broadcast.
-async fn pass_on(
+async fn send_notification(
     app: &App,
     socket: &mut WebSocket,
     subscriber: &mut Subscriber,
@@ -195,7 +195,7 @@ async fn pass_on(
         Some(_) => Message::Notification { cursor: &subscriber.sent, notification },
         None => Message::Broadcast { cursor: &subscriber.sent, notification },
     };
-    say(app, socket, &message).await
+    send_message(app, socket, &message).await
 }
 
 /// Pings the client, and sends the current cursor if it has moved.
@@ -203,14 +203,14 @@ async fn heartbeat(app: &App, socket: &mut WebSocket, subscriber: &mut Subscribe
     let cursor = subscriber.cursor.to_string();
     if cursor != subscriber.sent {
         subscriber.sent = cursor;
-        say(app, socket, &Message::Heartbeat { cursor: &subscriber.sent }).await?;
+        send_message(app, socket, &Message::Heartbeat { cursor: &subscriber.sent }).await?;
     }
     send(app, socket, Frame::Ping(bytes::Bytes::new())).await
 }
 
-async fn say(app: &App, socket: &mut WebSocket, message: &Message<'_>) -> Result<(), CloseReason> {
+async fn send_message(app: &App, socket: &mut WebSocket, message: &Message<'_>) -> Result<(), CloseReason> {
     let Ok(text) = serde_json::to_string(message) else {
-        return Err(CloseReason(Some((close_code::ERROR, "a fault of the server"))));
+        return Err(CloseReason(Some((close_code::ERROR, "internal server error"))));
     };
     send(app, socket, Frame::Text(text.into())).await
 }
@@ -220,7 +220,7 @@ async fn send(app: &App, socket: &mut WebSocket, frame: Frame) -> Result<(), Clo
     tokio::select! {
         sent = time::timeout(app.stream.send_timeout, socket.send(frame)) => match sent {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(GONE),
+            Ok(Err(_)) | Err(_) => Err(DISCONNECTED),
         },
         () = app.stopping.cancelled() => Err(stopping()),
     }

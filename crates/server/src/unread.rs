@@ -35,9 +35,9 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     // A client that sent `Expect` waits for `100 Continue` before it sends its body: reading would request the body.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
-    let lent = Lent(Arc::new(Mutex::new(body)));
-    let mut rest = Lent(Arc::clone(&lent.0));
-    let mut response = next.run(Request::from_parts(parts, Body::new(lent))).await;
+    let body = SharedBody(Arc::new(Mutex::new(body)));
+    let mut rest = SharedBody(Arc::clone(&body.0));
+    let mut response = next.run(Request::from_parts(parts, Body::new(body))).await;
     let is_read = rest.is_end_stream() || !waits && drain(&mut rest).await;
     if !is_read {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -46,7 +46,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
 }
 
 /// Reads the rest of a body if it is short; returns whether its end was reached.
-async fn drain(rest: &mut Lent) -> bool {
+async fn drain(rest: &mut SharedBody) -> bool {
     if rest.size_hint().lower() > DRAIN_MAX_BYTES as u64 {
         return false;
     }
@@ -65,9 +65,9 @@ async fn drain(rest: &mut Lent) -> bool {
 }
 
 /// A shared request body: the part that its reader leaves unread can be read after the reader is dropped.
-struct Lent(Arc<Mutex<Body>>);
+struct SharedBody(Arc<Mutex<Body>>);
 
-impl HttpBody for Lent {
+impl HttpBody for SharedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -75,7 +75,7 @@ async fn a_token_counts_at_once_and_no_longer_than_it_is_valid() {
 }
 
 #[tokio::test]
-async fn what_is_done_is_kept_with_the_name_of_the_token() {
+async fn actions_are_recorded_with_the_name_of_the_token() {
     let world = World::new().await;
     let admin = world.token(Role::Admin).await;
     let post =

@@ -84,11 +84,11 @@ impl Fuzz {
                 return self.fitting(&option, depth);
             }
         }
-        if let Some(words) = schema["enum"].as_array() {
-            return self.rng.choice(words).unwrap().clone();
+        if let Some(values) = schema["enum"].as_array() {
+            return self.rng.choice(values).unwrap().clone();
         }
-        if let Some(word) = schema.get("const") {
-            return word.clone();
+        if let Some(value) = schema.get("const") {
+            return value.clone();
         }
         let kind = match &schema["type"] {
             Value::Array(kinds) => self.rng.choice(kinds).unwrap().clone(),

@@ -31,20 +31,20 @@ async fn connect(world: &World) -> TcpStream {
 }
 
 /// Everything that the server sends until it closes the connection; fails if it never does.
-async fn last_words(stream: &mut TcpStream) -> String {
-    let (mut said, mut part) = (Vec::new(), [0; 4_096]);
+async fn remaining_response(stream: &mut TcpStream) -> String {
+    let (mut response, mut part) = (Vec::new(), [0; 4_096]);
     let listening = async {
         loop {
             match stream.read(&mut part).await {
                 Ok(0) => return,
-                Ok(count) => said.extend_from_slice(&part[..count]),
+                Ok(count) => response.extend_from_slice(&part[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
                 Err(error) => panic!("{error}"),
             }
         }
     };
     time::timeout(LONG, listening).await.expect("the server closes it");
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 /// The response to a request whose client reads until the connection is closed.
@@ -52,7 +52,7 @@ async fn answer(world: &World, request: &[u8]) -> String {
     let mut stream = connect(world).await;
     // The server may have closed the connection before everything was sent.
     let _ = stream.write_all(request).await;
-    last_words(&mut stream).await
+    remaining_response(&mut stream).await
 }
 
 /// Sends byte by byte until the server has closed the connection.
@@ -65,13 +65,13 @@ async fn drip(mut stream: TcpStream, start: String) -> String {
         }
     };
     let listening = async {
-        let mut said = Vec::new();
-        let _ = reader.read_to_end(&mut said).await;
-        String::from_utf8_lossy(&said).into_owned()
+        let mut response = Vec::new();
+        let _ = reader.read_to_end(&mut response).await;
+        String::from_utf8_lossy(&response).into_owned()
     };
     let either = async {
         tokio::select! {
-            said = listening => said,
+            response = listening => response,
             () = dripping => String::new(),
         }
     };
@@ -92,7 +92,7 @@ async fn answered_meanwhile<T>(world: &World, slow: impl Future<Output = T>) -> 
 }
 
 #[tokio::test]
-async fn who_is_slow_is_ended_while_others_are_answered() {
+async fn slow_clients_are_disconnected_while_others_are_served() {
     let world = World::with(|server| server.limits(short())).await;
     let head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n";
     // Nothing at all, the first byte of a possible HTTP/2 preface, half of it, all of it, an unfinished line, an
@@ -104,7 +104,7 @@ async fn who_is_slow_is_ended_while_others_are_answered() {
         let mut stream = connect(&world).await;
         silent.spawn(async move {
             stream.write_all(beginning.as_bytes()).await.unwrap();
-            last_words(&mut stream).await;
+            remaining_response(&mut stream).await;
         });
     }
     let dripping = drip(connect(&world).await, format!("{head}X-Long: "));
@@ -116,34 +116,34 @@ async fn a_body_that_does_not_end_is_not_waited_for() {
     let world = World::with(|server| server.limits(short())).await;
     let head = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let silent = format!("{head}Content-Length: 100\r\n\r\n{{\"name\":");
-    let said = answered_meanwhile(&world, answer(&world, silent.as_bytes())).await;
-    assert!(said.starts_with("HTTP/1.1 408") && said.contains("\"code\":\"timed_out\""), "{said}");
-    let said = drip(connect(&world).await, format!("{head}Content-Length: 9999\r\n\r\n"));
-    answered_meanwhile(&world, said).await;
+    let response = answered_meanwhile(&world, answer(&world, silent.as_bytes())).await;
+    assert!(response.starts_with("HTTP/1.1 408") && response.contains("\"code\":\"timed_out\""), "{response}");
+    let response = drip(connect(&world).await, format!("{head}Content-Length: 9999\r\n\r\n"));
+    answered_meanwhile(&world, response).await;
     // Without a length, the body is cut off at the limit.
     let mut endless = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
     for _ in 0..100 {
         endless.push_str(&format!("3e8\r\n{}\r\n", " ".repeat(1_000)));
     }
-    let said = answer(&world, endless.as_bytes()).await;
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said}");
+    let response = answer(&world, endless.as_bytes()).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 413"), "{response}");
     assert_eq!(world.get("/v1/stats").await.status, 200);
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn requests_above_the_size_limits_are_refused() {
     let world =
         World::with(|server| server.limits(RequestLimits { body_max_bytes: 10_000, ..Default::default() })).await;
     let get = "GET /v1/stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     assert!(answer(&world, format!("{get}\r\n").as_bytes()).await.starts_with("HTTP/1.1 200"));
-    let fits: String = (0..90).map(|place| format!("X-{place}: y\r\n")).collect();
+    let fits: String = (0..90).map(|index| format!("X-{index}: y\r\n")).collect();
     assert!(answer(&world, format!("{get}{fits}\r\n").as_bytes()).await.starts_with("HTTP/1.1 200"));
-    let many: String = (0..200).map(|place| format!("X-{place}: y\r\n")).collect();
+    let many: String = (0..200).map(|index| format!("X-{index}: y\r\n")).collect();
     assert!(answer(&world, format!("{get}{many}\r\n").as_bytes()).await.starts_with("HTTP/1.1 431"));
     // Not more than the server reads, or its response would be lost with the connection.
     let long = format!("{get}X-Long: {}", "y".repeat(64 * 1024));
-    let said = answer(&world, long.as_bytes()).await;
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+    let response = answer(&world, long.as_bytes()).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 431"), "{response}");
     let body = json!({"name": "x", "payload": "y".repeat(10_000)});
     assert_eq!(world.post("/v1/jobs", body).await.problem(), (413, "too_large"));
     assert_eq!(world.get("/v1/stats").await.status, 200);
@@ -175,11 +175,11 @@ async fn more_connections_than_there_may_be_are_closed_at_once() {
     }
     for _ in 0..3_000 {
         let mut stream = connect(&world).await;
-        assert_eq!(last_words(&mut stream).await, "", "it is closed without a word");
+        assert_eq!(remaining_response(&mut stream).await, "", "the connection is closed without a response");
     }
     let mut first = held.swap_remove(0);
     first.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
-    assert!(last_words(&mut first).await.contains("HTTP/1.1 200"), "who was there first is still answered");
+    assert!(remaining_response(&mut first).await.contains("HTTP/1.1 200"), "the first connection is still served");
     drop(held);
     let again = async {
         while world.client.get(world.url("/v1/stats")).send().await.is_err() {

@@ -94,7 +94,7 @@ async fn a_request_with_a_key_counts_once() {
     };
     let body = json!({"jobs": [{"name": "pay", "payload": 1}, {"name": "pay", "in": "1h"}]});
     let first = send("order 7", body.clone()).await.good();
-    assert_eq!(send("order 7", body.clone()).await.good(), first, "the same jobs, told alike");
+    assert_eq!(send("order 7", body.clone()).await.good(), first, "the same jobs, the same response");
     assert_eq!(send("order 7", json!({"jobs": []})).await.problem(), (422, "idempotency_key_reused"));
     assert_ne!(send("order 8", body).await.good(), first);
     assert_eq!(world.get("/v1/jobs").await.good()["jobs"].as_array().unwrap().len(), 4);
@@ -112,7 +112,7 @@ async fn a_request_with_a_key_counts_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_the_invalid_field() {
     let world = World::new().await;
     for (body, field, detail) in [
         (json!({"name": ""}), "name", "name"),
@@ -127,15 +127,17 @@ async fn what_is_wrong_is_named() {
         (json!(["a"]), "body", "object"),
     ] {
         let answer = world.post("/v1/jobs", body.clone()).await;
-        let (found, said) = answer.field();
-        assert_eq!(found, field, "{body}: {said}");
-        assert!(said.contains(detail), "{body}: {said}");
+        let (found, problem) = answer.field();
+        assert_eq!(found, field, "{body}: {problem}");
+        assert!(problem.contains(detail), "{body}: {problem}");
     }
     for (path, field) in [
         ("/v1/jobs?status=asleep", "status[0]"),
         ("/v1/jobs?limit=0", "limit"),
         ("/v1/jobs?limit=many", "limit"),
         ("/v1/jobs?colour=red", "colour"),
+        ("/v1/jobs?verb=retry", "verb"),
+        ("/v1/bulk/cancel?limit=1", "limit"),
         ("/v1/jobs?after=nonsense", "after"),
         ("/v1/jobs?since=yesterday", "since"),
         ("/v1/jobs/job_1", "id"),
@@ -159,7 +161,7 @@ async fn what_is_wrong_is_named() {
 #[tokio::test]
 async fn bulk_actions_are_previewed_and_need_a_filter() {
     let world = World::new().await;
-    let job = |place: u32| json!({"name": "mail", "queue": "post", "user": if place < 6 { "ada" } else { "bob" }});
+    let job = |index: u32| json!({"name": "mail", "queue": "post", "user": if index < 6 { "ada" } else { "bob" }});
     let mut jobs: Vec<Value> = (0..7).map(job).collect();
     jobs.extend([json!({"name": "mail"}), json!({"name": "film", "queue": "post", "in": "1h"})]);
     world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
@@ -196,7 +198,7 @@ async fn a_list_that_has_not_changed_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_job_is_told_when_it_ends() {
+async fn a_wait_returns_when_the_job_ends() {
     let world = World::new().await;
     let id = world.post("/v1/jobs", json!({"name": "mail"})).await.good()["id"].as_str().unwrap().to_owned();
     let late = world.get(&format!("/v1/jobs/{id}/wait?timeout=10ms")).await;

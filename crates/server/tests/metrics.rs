@@ -15,8 +15,8 @@ const WORKER: &str = "wrk_00000000000000000000000000000001";
 async fn run(world: &World, outcomes: &[&str]) {
     let jobs: Vec<Value> = outcomes.iter().map(|_| json!({"name": "mail", "queue": "post \"1\""})).collect();
     world.post("/v1/jobs/batch", json!({"jobs": jobs})).await.good();
-    let wish = json!({"worker": WORKER, "names": ["mail"], "limit": outcomes.len()});
-    let claimed = world.post("/v1/work/claim", wish).await.good();
+    let params = json!({"worker": WORKER, "names": ["mail"], "limit": outcomes.len()});
+    let claimed = world.post("/v1/work/claim", params).await.good();
     let end =
         |(job, outcome): (&Value, &&str)| json!({"attempt_id": job["attempt_id"], "outcome": outcome, "retry": false});
     let ends: Vec<Value> = claimed["jobs"].as_array().unwrap().iter().zip(outcomes).map(end).collect();
@@ -30,7 +30,7 @@ fn number(page: &Value, line: &str) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn what_jobs_have_done_is_counted() {
+async fn outcomes_of_jobs_are_counted() {
     let metric = || vec![Metric::new("punctual_worker_stale_settles_total", "Late.", 3.0)];
     let world = World::with(|server| server.metrics(metric)).await;
     run(&world, &["succeeded", "succeeded", "failed"]).await;
@@ -65,8 +65,8 @@ async fn what_jobs_have_done_is_counted() {
 
 /// The names of metrics in an expression. Our metrics share a prefix, and no label has it.
 fn named(expression: &str) -> impl Iterator<Item = &str> {
-    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.filter(|word| word.starts_with("punctual_"))
+    let parts = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    parts.filter(|part| part.starts_with("punctual_"))
 }
 
 /// All strings under this key, at any depth.
@@ -82,7 +82,7 @@ fn texts<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
 }
 
 #[tokio::test]
-async fn the_dashboard_for_grafana_shows_only_what_there_is() {
+async fn the_grafana_dashboard_uses_only_existing_metrics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let world = World::new().await;
@@ -109,7 +109,7 @@ async fn the_dashboard_for_grafana_shows_only_what_there_is() {
 }
 
 #[tokio::test]
-async fn they_are_for_those_who_may_read() {
+async fn metrics_require_the_role_read() {
     let world = World::new().await;
     let (reader, enqueuer) = (world.token(Role::Read).await, world.token(Role::Enqueue).await);
     assert_eq!(world.get("/metrics").await.problem(), (401, "unauthorized"));

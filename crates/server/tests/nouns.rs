@@ -28,9 +28,9 @@ async fn workflows() {
 async fn schedules() {
     let world = World::new().await;
     let put = |body| world.ask(Method::PUT, "/v1/schedules/nightly", Some(body));
-    let words = json!({"cron": "0 2 * * *", "job": "report", "zone": "Europe/Berlin", "payload": {"all": true}, "misfire": "ignore"});
-    assert_eq!(put(words.clone()).await.good(), json!({"put": "added"}));
-    assert_eq!(put(words).await.good(), json!({"put": "unchanged"}));
+    let input = json!({"cron": "0 2 * * *", "job": "report", "zone": "Europe/Berlin", "payload": {"all": true}, "misfire": "ignore"});
+    assert_eq!(put(input.clone()).await.good(), json!({"put": "added"}));
+    assert_eq!(put(input).await.good(), json!({"put": "unchanged"}));
     assert_eq!(put(json!({"cron": "often", "job": "report"})).await.field().0, "cron");
     let shown = world.get("/v1/schedules/nightly").await.good();
     assert_eq!(shown["upcoming"].as_array().unwrap().len(), 10);

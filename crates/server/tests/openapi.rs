@@ -10,7 +10,7 @@ use common::World;
 use serde_json::Value;
 
 #[tokio::test]
-async fn the_copy_in_docs_is_what_the_server_gives() {
+async fn the_copy_in_docs_is_the_served_document() {
     let world = World::new().await;
     let served = world.get("/v1/openapi.json").await.good();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
@@ -21,7 +21,7 @@ async fn the_copy_in_docs_is_what_the_server_gives() {
     let copy = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         copy == text,
-        "docs/openapi.json is old; PUNCTUAL_BLESS=1 cargo test -p punctual-server --test openapi writes it anew"
+        "docs/openapi.json is outdated; write it with PUNCTUAL_BLESS=1 cargo test -p punctual-server --test openapi"
     );
 }
 

@@ -74,24 +74,24 @@ fn address(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_page_is_for_those_who_may_look_and_every_form_for_administrators() {
+async fn every_page_requires_the_role_read_and_every_form_the_role_admin() {
     let world = World::new().await;
     world.token(Role::Admin).await;
-    let nobody = Visitor::new(&world);
+    let anonymous = Visitor::new(&world);
     let mut visitors = Vec::new();
     for role in Role::ALL {
         visitors.push((role, Visitor::logged_in(&world, role).await));
     }
     let in_session: Vec<Role> =
         visitors.iter().filter(|(_, visitor)| visitor.cookie.is_some()).map(|(role, _)| *role).collect();
-    assert_eq!(in_session, [Role::Read, Role::Admin], "only who may look has a session");
+    assert_eq!(in_session, [Role::Read, Role::Admin], "only tokens that may read can start a session");
     for (method, path, needed) in punctual_server::pages() {
         // The response is endless.
         if path == "/live" {
             continue;
         }
         let method: Method = method.parse().unwrap();
-        let refused = nobody.ask(method.clone(), &address(path), &[]).await;
+        let refused = anonymous.ask(method.clone(), &address(path), &[]).await;
         assert!(refused.headers()["location"].to_str().unwrap().starts_with("/login"), "{method} {path}");
         for (role, visitor) in visitors.iter().filter(|(_, visitor)| visitor.cookie.is_some()) {
             let proof = visitor.proof().await;
@@ -144,7 +144,10 @@ async fn a_wrong_token_and_another_site_are_refused() {
     let wrong = visitor.send("/login", &[("token", "punctual_<b>"), ("to", "//evil.example")]).await;
     assert_eq!(wrong.status(), 401);
     let page = wrong.text().await.unwrap();
-    assert!(page.contains("the token is wrong") && !page.contains("<b>") && !page.contains("evil"), "{page}");
+    assert!(
+        page.contains("invalid, expired or revoked token") && !page.contains("<b>") && !page.contains("evil"),
+        "{page}"
+    );
     let secret = world.token(Role::Read).await;
     let astray = visitor.send("/login", &[("token", &secret), ("to", "https://evil.example/")]).await;
     assert_eq!((astray.status().as_u16(), astray.headers()["location"].to_str().unwrap()), (303, "/"));
@@ -158,7 +161,7 @@ async fn a_wrong_token_and_another_site_are_refused() {
 async fn without_tokens_only_pages_of_this_machine_may_change_anything() {
     let world = World::new().await;
     let visitor = Visitor::new(&world);
-    assert!(visitor.page("/").await.contains("open on this machine"));
+    assert!(visitor.page("/").await.contains("no authentication"));
     let from =
         |origin: &str| visitor.client.post(world.url("/queues/mail/pause")).header("origin", origin).body("").send();
     assert_eq!(from("https://evil.example").await.unwrap().status(), 403);
@@ -196,10 +199,10 @@ async fn nothing_that_jobs_carry_becomes_markup_and_no_secret_is_shown() {
 }
 
 #[tokio::test]
-async fn bad_addresses_are_told_what_is_wrong() {
+async fn error_pages_name_the_problem() {
     let world = World::new().await;
     let visitor = Visitor::new(&world);
-    for (path, status, says) in [
+    for (path, status, expected) in [
         ("/jobs/nonsense", 400, "id"),
         ("/jobs/job_00000000000000000000000000000001", 404, "job_00000000000000000000000000000001"),
         ("/jobs?status=odd", 400, "status"),
@@ -214,7 +217,7 @@ async fn bad_addresses_are_told_what_is_wrong() {
         let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
         assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
         let page = answer.text().await.unwrap();
-        assert!(page.contains(says), "{path} should say {says}: {page}");
+        assert!(page.contains(expected), "{path} should contain {expected}: {page}");
     }
     let huge = visitor.send("/queues/mail/limits", &[("concurrency", "99999999999")]).await;
     assert_eq!(huge.status(), 400);
@@ -229,7 +232,7 @@ async fn bad_addresses_are_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_form_leaves_alone_what_it_cannot_say() {
+async fn a_form_keeps_settings_that_it_cannot_express() {
     let world = World::new().await;
     let (admin, visitor) = (world.punctual.admin("test"), Visitor::new(&world));
     let retry = RetryPolicy::exponential(Duration::from_secs(5)).cap(Duration::from_secs(60)).jitter(0.5);

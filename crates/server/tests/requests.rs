@@ -28,18 +28,18 @@ async fn exchange(world: &World, request: &str, half_close: bool, until: &str) -
     if half_close {
         stream.shutdown().await.unwrap();
     }
-    let (mut said, mut part) = (String::new(), [0; 4_096]);
+    let (mut response, mut part) = (String::new(), [0; 4_096]);
     let reading = async {
-        while !said.contains(until) {
+        while !response.contains(until) {
             let count = stream.read(&mut part).await.unwrap();
             if count == 0 {
                 break;
             }
-            said.push_str(&String::from_utf8_lossy(&part[..count]));
+            response.push_str(&String::from_utf8_lossy(&part[..count]));
         }
     };
     time::timeout(LONG, reading).await.expect("an answer");
-    said
+    response
 }
 
 #[tokio::test]
@@ -50,14 +50,17 @@ async fn a_request_that_is_refused_before_its_body_is_read_leaves_its_connection
     let next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let body = json!({"name": "x", "payload": "y".repeat(10_000)}).to_string();
     let both = format!("{head}Content-Length: {}\r\n\r\n{body}{next}", body.len());
-    let said = exchange(&world, &both, false, "ok\n").await;
-    assert!(said.starts_with("HTTP/1.1 401"), "{said}");
-    assert!(said.contains("HTTP/1.1 200") && said.ends_with("ok\n"), "the next request is answered: {said}");
+    let response = exchange(&world, &both, false, "ok\n").await;
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+    assert!(
+        response.contains("HTTP/1.1 200") && response.ends_with("ok\n"),
+        "the next request is answered: {response}"
+    );
     // A body that is too large to be drained, or that is not sent before the server requests it.
     for rest in ["Content-Length: 1000000\r\n\r\nbegin", "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"] {
-        let said = exchange(&world, &format!("{head}{rest}"), false, "}").await;
-        assert!(said.starts_with("HTTP/1.1 401"), "{said}");
-        assert!(said.to_lowercase().contains("\r\nconnection: close\r\n"), "{said}");
+        let response = exchange(&world, &format!("{head}{rest}"), false, "}").await;
+        assert!(response.starts_with("HTTP/1.1 401"), "{response}");
+        assert!(response.to_lowercase().contains("\r\nconnection: close\r\n"), "{response}");
     }
 }
 
@@ -66,12 +69,12 @@ async fn a_client_that_has_closed_its_sending_side_is_answered() {
     let world = World::new().await;
     let get = "GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert!(exchange(&world, get, true, "no such text").await.starts_with("HTTP/1.1 200"));
-    // The client waits for a job but may be dead: no job is handed to it.
-    let wish = json!({"worker": format!("wrk_{:032x}", 7), "names": ["x"], "limit": 1, "wait": "60s"}).to_string();
+    // The client waits for a job but may be dead: no job is sent to it.
+    let params = json!({"worker": format!("wrk_{:032x}", 7), "names": ["x"], "limit": 1, "wait": "60s"}).to_string();
     let head = "POST /v1/work/claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
-    let claim = format!("{head}Content-Length: {}\r\n\r\n{wish}", wish.len());
-    let said = exchange(&world, &claim, true, "no such text").await;
-    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with(r#"{"jobs":[]}"#), "{said}");
+    let claim = format!("{head}Content-Length: {}\r\n\r\n{params}", params.len());
+    let response = exchange(&world, &claim, true, "no such text").await;
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with(r#"{"jobs":[]}"#), "{response}");
     let job = world.punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     assert_eq!(world.punctual.job(job).await.unwrap().status, Status::Queued);
 }
@@ -103,7 +106,7 @@ async fn the_login_page_takes_little_and_leads_to_pages_of_this_server_only() {
 }
 
 #[tokio::test]
-async fn limits_are_erased_only_by_a_body_that_says_so() {
+async fn limits_are_cleared_only_by_an_explicit_body() {
     let world = World::new().await;
     let limits = async || world.get("/v1/queues/mail").await.good()["limits"].clone();
     let put = |body: Option<Value>| world.ask(Method::PUT, "/v1/queues/mail/limits", body);
@@ -120,18 +123,18 @@ async fn one_request_waits_a_minute_at_most() {
     let world = World::new().await;
     let job = world.punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
     let refused = world.get(&format!("/v1/jobs/{job}/wait?timeout=366d")).await;
-    assert_eq!(refused.field(), ("timeout", "timeout: must be at most 60 s; to wait longer, ask again"));
+    assert_eq!(refused.field(), ("timeout", "timeout: must be at most 60 s; to wait longer, repeat the request"));
     assert_eq!(world.get(&format!("/v1/jobs/{job}/wait?timeout=1ms")).await.problem(), (408, "timed_out"));
 }
 
 #[tokio::test]
-async fn what_not_every_reader_of_json_accepts_is_refused() {
+async fn json_that_not_every_parser_accepts_is_refused() {
     let world = World::new().await;
-    for (payload, said) in [(r#""\ud800""#, "half of a surrogate pair"), ("[1e400]", "1e400 is out of range")] {
+    for (payload, problem) in [(r#""\ud800""#, "half of a surrogate pair"), ("[1e400]", "1e400 is out of range")] {
         let body = format!(r#"{{"name": "x", "payload": {payload}}}"#);
         let request = world.client.post(world.url("/v1/jobs")).header("content-type", "application/json").body(body);
         let refused = world.send(request).await;
-        assert!(refused.field().0 == "payload" && refused.field().1.contains(said), "{refused:?}");
+        assert!(refused.field().0 == "payload" && refused.field().1.contains(problem), "{refused:?}");
     }
 }
 

@@ -15,9 +15,9 @@ const ONE: &str = "wrk_00000000000000000000000000000001";
 const OTHER: &str = "wrk_00000000000000000000000000000002";
 
 async fn claim(world: &World, worker: &str, more: Value) -> Vec<Value> {
-    let mut wish = json!({"worker": worker, "names": ["mail"], "limit": 10});
-    wish.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    world.post("/v1/work/claim", wish).await.good()["jobs"].as_array().unwrap().clone()
+    let mut params = json!({"worker": worker, "names": ["mail"], "limit": 10});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    world.post("/v1/work/claim", params).await.good()["jobs"].as_array().unwrap().clone()
 }
 
 async fn settle(world: &World, worker: &str, ends: Value) -> Value {
@@ -80,22 +80,22 @@ async fn a_claim_waits_for_a_job_and_for_nothing_once_the_server_ends() {
 
     let World { client, server, punctual, .. } = world;
     let url = format!("{}/v1/work/claim", server.url());
-    let asked = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
-    let mut asked = tokio::spawn(asked.send());
+    let waiting_claim = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
+    let mut waiting_claim = tokio::spawn(waiting_claim.send());
     // The waiting claim cannot be observed, so the task only yields; the test passes in either order.
     tokio::task::yield_now().await;
     tokio::select! {
-        _ = &mut asked => panic!("there is no job"),
+        _ = &mut waiting_claim => panic!("there is no job"),
         () = tokio::time::sleep(Duration::from_millis(200)) => {}
     }
     server.stop(Duration::from_secs(30)).await;
-    let answer: Value = asked.await.unwrap().unwrap().json().await.unwrap();
+    let answer: Value = waiting_claim.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(answer, json!({"jobs": []}));
     drop(punctual);
 }
 
 #[tokio::test]
-async fn what_a_worker_holds_goes_back_when_it_leaves() {
+async fn the_jobs_of_a_worker_are_released_when_it_deregisters() {
     let world = World::new().await;
     world.post("/v1/jobs", json!({"name": "mail"})).await.good();
     let claimed = claim(&world, ONE, json!({"lease": "1h"})).await;
@@ -141,7 +141,7 @@ async fn bad_wishes_are_named() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_job_goes_on_when_a_remote_worker_has_run_it() {
+async fn children_continue_when_a_remote_worker_has_run_their_parent() {
     let world = World::new().await;
     let pack = json!({"name": "mail", "payload": 1});
     let send = json!({"name": "mail", "after": ["pack"], "parent_results": "always"});
@@ -176,14 +176,14 @@ async fn a_trace_goes_from_a_request_to_the_worker() {
     let claimed = claim(&world, ONE, json!({})).await;
     let traces: Vec<_> = claimed.iter().map(|job| (job["trace"].as_str(), job["trace_state"].as_str())).collect();
     let (whole, none) = ((Some(PARENT), Some("a=1,b=2")), (None, None));
-    assert_eq!(traces, [whole, (Some(OTHER_PARENT), None), none, whole], "what is no trace begins none");
+    assert_eq!(traces, [whole, (Some(OTHER_PARENT), None), none, whole], "an invalid trace context is ignored");
 
     let end = json!([{"attempt_id": claimed[2]["attempt_id"], "outcome": "succeeded"}]);
     settle(&world, ONE, end).await;
     let again = format!("/v1/jobs/{}/run", claimed[2]["id"].as_str().unwrap());
     let again = traced(&again, PARENT, json!({})).await.good();
     let shown = world.get(&format!("/v1/jobs/{}", again["job"].as_str().unwrap())).await.good();
-    assert_eq!(shown["job"]["trace"], PARENT, "a job that runs once more is a part of what asks for it");
+    assert_eq!(shown["job"]["trace"], PARENT, "a copy continues the trace of the request that runs it again");
     let wrong = world.post("/v1/jobs", json!({"name": "mail", "trace": "00-1-2-3"})).await;
     assert_eq!(wrong.field(), ("trace", "trace: invalid traceparent; expected 00-32 digits-16 digits-01"));
 }
@@ -201,7 +201,7 @@ async fn lose(world: &World, worker: &str) {
 }
 
 #[tokio::test]
-async fn a_suspect_comes_alone_and_only_to_those_who_want_it() {
+async fn a_suspect_is_claimed_alone_and_only_by_workers_that_accept_suspects() {
     let world = World::new().await;
     let killer = world.post("/v1/jobs", json!({"name": "mail", "max_crashes": 2})).await.good()["id"].clone();
     assert_eq!(claim(&world, ONE, json!({})).await[0]["suspect"], false);
@@ -249,7 +249,7 @@ async fn a_job_with_one_attempt_is_spent_once_its_start_is_confirmed() {
 }
 
 #[tokio::test]
-async fn what_a_remote_job_says_is_kept_without_its_secrets() {
+async fn messages_and_logs_of_remote_jobs_are_stored_with_secrets_redacted() {
     let world = World::new().await;
     let id = world.punctual.enqueue(Draft::new("mail", &()).redact("customer")).await.unwrap().id;
     let attempt = &claim(&world, ONE, json!({})).await[0]["attempt_id"];

@@ -77,10 +77,10 @@ pub(crate) trait Db {
         rows: Rows<'_>,
         each: &mut dyn FnMut(usize, &dyn Row) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        let mut places = 0..;
+        let mut indexes = 0..;
         rows(&mut |params| {
-            let place = places.next().unwrap_or_default();
-            self.read(statement, params, &mut |row| each(place, row).map(|()| true))
+            let index = indexes.next().unwrap_or_default();
+            self.read(statement, params, &mut |row| each(index, row).map(|()| true))
         })
     }
 
@@ -148,11 +148,11 @@ impl dyn Db + '_ {
         mut of: impl FnMut(&dyn Row) -> StoreResult<T>,
     ) -> StoreResult<Vec<(usize, T)>> {
         let mut found = Vec::new();
-        self.read_each(statement, rows, &mut |place, row| {
-            found.push((place, of(row)?));
+        self.read_each(statement, rows, &mut |index, row| {
+            found.push((index, of(row)?));
             Ok(())
         })?;
-        found.sort_by_key(|(place, _)| *place);
+        found.sort_by_key(|(index, _)| *index);
         Ok(found)
     }
 

@@ -1,4 +1,5 @@
-//! The SQL engines of Punctual: the code that they share, and one module per engine.
+//! The SQL engines of Punctual: one module per engine, and the code that engines share. `ops` contains the operations
+//! that SQLite and SQL Server share.
 
 // `sections` searches whole files at compile time; it ends where they end.
 #![allow(long_running_const_eval)]

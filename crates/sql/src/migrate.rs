@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_applied() {
+    fn only_missing_migrations_are_applied() {
         assert_eq!(missing(&KNOWN, &[]).unwrap().len(), 2);
         let one = applied(1, KNOWN[0].checksum());
         assert_eq!(missing(&KNOWN, std::slice::from_ref(&one)).unwrap()[0].version, 2);

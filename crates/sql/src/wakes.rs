@@ -22,7 +22,7 @@ impl Wakes {
     }
 
     #[cfg(feature = "sqlite")]
-    pub(crate) fn anybody_listens(&self) -> bool {
+    pub(crate) fn has_listeners(&self) -> bool {
         self.0.receiver_count() > 0
     }
 }

@@ -25,7 +25,7 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_transferred_goes_on_as_it_would_have() {
+async fn transferred_data_behaves_as_in_the_original_store() {
     for seed in random::seeds(1..=2) {
         random::replay_transferred(&fixture().await, seed, 200).await;
     }

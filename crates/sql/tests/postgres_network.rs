@@ -58,7 +58,7 @@ async fn fails_in_time<T: std::fmt::Debug>(operation: impl Future<Output = Resul
 }
 
 #[tokio::test]
-async fn operations_on_a_silent_network_fail_in_time_and_go_on_when_it_is_healed() {
+async fn operations_on_a_silent_network_time_out_and_succeed_once_it_is_healed() {
     for direction in [Direction::Both, Direction::ToServer, Direction::ToClient] {
         let proxy = Proxy::before(&url()).unwrap();
         let fx = impatient(&proxy).await;
@@ -123,7 +123,7 @@ async fn a_transaction_whose_begin_was_given_up_is_not_left_open() {
 
 /// A firewall or a load balancer drops connections that are idle for long, and notifies neither end.
 #[tokio::test]
-async fn connections_that_were_forgotten_on_the_way_are_replaced_without_an_error() {
+async fn connections_that_a_firewall_dropped_are_replaced_without_an_error() {
     let proxy = Proxy::before(&url()).unwrap();
     let fx = Fixture::new(PostgresStore::open(options(&proxy)).await.unwrap(), Fixture::start());
     fx.enqueue(|_| ()).await;
@@ -135,34 +135,34 @@ async fn connections_that_were_forgotten_on_the_way_are_replaced_without_an_erro
 }
 
 #[tokio::test]
-async fn hints_come_again_when_the_connection_that_listens_was_forgotten_on_the_way() {
+async fn hints_are_received_again_after_a_firewall_dropped_the_listening_connection() {
     let proxy = Proxy::before(&url()).unwrap();
     let (mut far, mut near) = (options(&proxy), url().parse::<Options>().unwrap());
     far.answer_timeout = ANSWER_TIMEOUT;
     (near.schema, near.days_ahead) = (far.schema.clone(), 0);
     let listener = Fixture::new(PostgresStore::open(far).await.unwrap(), Fixture::start());
-    let teller = Fixture::new(PostgresStore::open(near).await.unwrap(), Fixture::start());
+    let sender = Fixture::new(PostgresStore::open(near).await.unwrap(), Fixture::start());
     let mut hints = listener.store.watch();
-    hear(&teller, &mut *hints).await;
+    await_hint(&sender, &mut *hints).await;
     // Drains hints that are still in transit.
     while timeout(Duration::from_millis(300), hints.changed()).await.is_ok() {}
     proxy.forget();
-    hear(&teller, &mut *hints).await;
+    await_hint(&sender, &mut *hints).await;
 }
 
 /// Changes jobs until a listener receives a hint.
-async fn hear(teller: &Fixture, hints: &mut dyn Watch) {
-    let heard = async {
+async fn await_hint(sender: &Fixture, hints: &mut dyn Watch) {
+    let received = async {
         loop {
-            let job = teller.enqueue(|_| ()).await;
+            let job = sender.enqueue(|_| ()).await;
             let cancel = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
-            teller.store.change(vec![cancel]).await.unwrap();
+            sender.store.change(vec![cancel]).await.unwrap();
             if timeout(Duration::from_millis(200), hints.changed()).await.is_ok() {
                 break;
             }
         }
     };
-    timeout(GENEROUS, heard).await.expect("no hint comes");
+    timeout(GENEROUS, received).await.expect("no hint comes");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_transferred_goes_on_as_it_would_have() {
+async fn transferred_data_behaves_as_in_the_original_store() {
     for seed in random::seeds(1..=2) {
         random::replay_transferred(&fixture().await, seed, 200).await;
     }
@@ -93,7 +93,7 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
 
 /// A process remembers its claims. Changes by other processes since then must take precedence.
 #[tokio::test]
-async fn what_one_process_remembers_of_a_claim_does_not_hinder_another() {
+async fn the_claims_that_one_process_remembers_do_not_affect_another() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Fixture::start();
     let open = || SqliteStore::open(Options::new(folder.path().join("punctual.db")).clock(clock.clone()));
@@ -147,7 +147,7 @@ async fn two_processes() -> (Fixture, Fixture) {
 }
 
 /// The result of `doctor` for the clock.
-async fn says_of_clock(fx: &Fixture) -> (bool, String) {
+async fn clock_diagnostic(fx: &Fixture) -> (bool, String) {
     let diagnostics = fx.store.check().await.unwrap();
     let found = diagnostics.into_iter().find(|diagnostic| diagnostic.check == "clock").unwrap();
     (found.ok, found.message)
@@ -159,11 +159,11 @@ async fn a_clock_that_is_set_forward_ends_no_lease_early() {
     one.enqueue(|_| ()).await;
     let worker = one.worker();
     let claim = one.claim_one(worker).await;
-    assert!(says_of_clock(&one).await.0);
+    assert!(clock_diagnostic(&one).await.0);
     one.clock.step_to(one.now().after(HOUR));
-    assert_eq!(two.reap().await, 0, "the lease has 30 s left, whatever the clock says");
-    let (ok, said) = says_of_clock(&two).await;
-    assert!(!ok && said.contains("set forward by 60 min"), "{said}");
+    assert_eq!(two.reap().await, 0, "the lease has 30 s left, whatever the time of the clock");
+    let (ok, message) = clock_diagnostic(&two).await;
+    assert!(!ok && message.contains("set forward by 60 min"), "{message}");
     let lease = Duration::from_secs(30);
     assert_eq!(one.store.extend(worker, lease, vec![claim.attempt_id()]).await.unwrap(), [true]);
     one.pass(29);
@@ -184,33 +184,33 @@ async fn a_clock_that_is_set_back_makes_no_lease_retry_or_lock_last_longer() {
         retry: Retry::After(Duration::from_secs(60)),
     };
     assert_eq!(one.settle(&failing, failure).await, Settled::Done);
-    let asked_for = one.enqueue_in(600, |spec| spec.name = "asked for".into()).await;
+    let scheduled = one.enqueue_in(600, |spec| spec.name = "scheduled".into()).await;
     one.enqueue(|spec| spec.name = "lost".into()).await;
     one.claim_one(one.worker()).await;
     assert!(one.store.lock("x".into(), "one".into(), Duration::from_secs(10)).await.unwrap().is_some());
     let run_at = async |id| -> Timestamp { one.store.get(id).await.unwrap().unwrap().run_at };
-    let before = (run_at(retried).await, run_at(asked_for).await);
+    let before = (run_at(retried).await, run_at(scheduled).await);
     one.clock.step_to(one.now().before(HOUR));
     one.pass(31);
     // Any write detects the step; workers write at least once every ten seconds.
     assert!(two.store.lock("x".into(), "two".into(), Duration::from_secs(10)).await.unwrap().is_some());
     assert_eq!(two.reap().await, 1, "the lease had 30 s");
     assert_eq!(run_at(retried).await, before.0.before(HOUR), "a retry waits for a duration");
-    assert_eq!(run_at(asked_for).await, before.1, "a time that was asked for stays");
+    assert_eq!(run_at(scheduled).await, before.1, "a requested time stays");
     one.pass(30);
     assert!(two.store.promote(10).await.unwrap() >= 1);
     assert_eq!(two.store.get(retried).await.unwrap().unwrap().status, Status::Queued);
-    let (ok, said) = says_of_clock(&two).await;
-    assert!(!ok && said.contains("set back by 60 min"), "{said}");
+    let (ok, message) = clock_diagnostic(&two).await;
+    assert!(!ok && message.contains("set back by 60 min"), "{message}");
     for diagnostic in two.store.check().await.unwrap() {
         assert!(diagnostic.ok || diagnostic.check == "clock", "{}: {}", diagnostic.check, diagnostic.message);
     }
     one.pass(24 * 3_600);
-    assert!(says_of_clock(&two).await.0, "it is told for a day");
+    assert!(clock_diagnostic(&two).await.0, "the step is reported for a day");
 }
 
 #[tokio::test]
-async fn the_real_clock_shows_no_step_where_nobody_sets_it() {
+async fn the_real_clock_shows_no_step_unless_it_is_set() {
     let folder = tempfile::tempdir().unwrap();
     let open = || SqliteStore::open(Options::new(folder.path().join("punctual.db")));
     let (one, two) = (open().await.unwrap(), open().await.unwrap());

@@ -103,7 +103,7 @@ async fn random_operations_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn what_is_transferred_goes_on_as_it_would_have() {
+async fn transferred_data_behaves_as_in_the_original_store() {
     for seed in random::seeds(1..=2) {
         random::replay_transferred(&fixture().await, seed, 200).await;
     }
@@ -156,7 +156,7 @@ async fn a_call_that_fails_leaves_the_transaction_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_open_holds_up_nobody() {
+async fn an_open_transaction_does_not_block_others() {
     let (store, fx, mut application, _) = with_application().await;
     application.begin_transaction().await.unwrap();
     let late = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap()[0].id;
@@ -169,27 +169,27 @@ async fn a_transaction_that_is_open_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_committed_late_is_told_all_the_same() {
+async fn events_that_are_committed_late_are_returned() {
     let (store, fx, mut application, _) = with_application().await;
     let start = store.changes(None, 100).await.unwrap().cursor;
     application.begin_transaction().await.unwrap();
     let late = store.enqueue_in(&mut application, vec![fx.new_job(|_| ())]).await.unwrap()[0].id;
     let soon = fx.enqueue(|_| ()).await;
     let first = store.changes(Some(start), 100).await.unwrap();
-    let actual = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
-    assert_eq!((told(&first), first.missed), (vec![soon], false));
+    let jobs_of = |changes: &punctual_core::Changes| changes.events.iter().map(|event| event.job).collect::<Vec<_>>();
+    assert_eq!((jobs_of(&first), first.missed), (vec![soon], false));
     // A reader that starts now misses none of these events either.
     let newcomer = store.changes(None, 100).await.unwrap().cursor;
     application.commit_transaction().await.unwrap();
     for cursor in [first.cursor, newcomer] {
         let second = store.changes(Some(cursor), 100).await.unwrap();
-        assert_eq!((told(&second), second.missed), (vec![late], false));
+        assert_eq!((jobs_of(&second), second.missed), (vec![late], false));
         assert!(store.changes(Some(second.cursor), 100).await.unwrap().events.is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_handlers_writes_and_its_jobs_end_are_one() {
+async fn a_handlers_writes_and_the_end_of_its_job_are_atomic() {
     let (store, fx, mut application, _) = with_application().await;
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
@@ -213,7 +213,7 @@ async fn number(application: &mut Client, question: &str) -> i32 {
 }
 
 #[tokio::test]
-async fn an_application_that_counts_no_rows_can_end_its_jobs() {
+async fn an_application_with_nocount_can_end_its_jobs() {
     let (store, fx, mut application, _) = with_application().await;
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
@@ -227,7 +227,7 @@ async fn an_application_that_counts_no_rows_can_end_its_jobs() {
 }
 
 #[tokio::test]
-async fn a_failure_says_whether_the_transaction_is_over() {
+async fn a_failure_reports_whether_the_transaction_is_over() {
     let (store, fx, mut application, _) = with_application().await;
     application.begin_transaction().await.unwrap();
     // Until the transaction ends, a table that enqueue writes to does not exist.

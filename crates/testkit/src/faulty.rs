@@ -79,7 +79,7 @@ impl FaultyStore {
     fn fault(&self, method: &str) -> Option<When> {
         let mut faults = self.faults();
         match faults.next.iter().position(|(name, _)| *name == method) {
-            Some(place) => faults.next.remove(place).map(|(_, when)| when),
+            Some(index) => faults.next.remove(index).map(|(_, when)| when),
             None => faults.always.get(method).copied(),
         }
     }

@@ -41,7 +41,7 @@ pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
 /// continues there as [`replay`] does. The transferred data is equal before the next operation, and after all later
 /// ones.
 pub async fn replay_transferred(fixture: &Fixture, seed: u64, steps: usize) {
-    println!("random operations from seed {seed}, then handed over");
+    println!("random operations from seed {seed}, then transferred");
     let of_model = || ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
     let source = Fixture::new(of_model(), fixture.clock.clone()).ties(fixture.ties).with_other_ids();
     let random = fastrand::Rng::with_seed(seed);
@@ -57,13 +57,13 @@ pub async fn replay_transferred(fixture: &Fixture, seed: u64, steps: usize) {
         let first = transfer::transfer(&*source.store, to, |_| ()).await.unwrap();
         assert!(first.jobs > 0);
         let again = transfer::transfer(&*source.store, to, |_| ()).await.unwrap();
-        assert_eq!(again, Transferred::default(), "seed {seed}: what is known is not handed over again");
+        assert_eq!(again, Transferred::default(), "seed {seed}: existing jobs are not transferred again");
         assert_eq!(transfer::differences(&*source.store, to).await.unwrap(), [""; 0], "seed {seed}");
         assert_eq!(to.notifications(None, 0, 10).await.unwrap(), actual);
     }
     let Run { random, claims, jobs, .. } = run;
     let mut run = Run { fixture, model, random, claims, jobs };
-    run.compare(&format!("seed {seed}, handed over")).await;
+    run.compare(&format!("seed {seed}, transferred")).await;
     for step in 0..steps {
         run.step(&format!("seed {seed}, step {step} after")).await;
     }
@@ -83,29 +83,29 @@ struct Run<'a> {
 
 /// Executes the same operation on both stores and compares the results.
 macro_rules! both {
-    ($run:expr, $place:expr, $method:ident($($argument:expr),*)) => {{
+    ($run:expr, $context:expr, $method:ident($($argument:expr),*)) => {{
         let left = $run.fixture.store.$method($($argument.clone()),*).await.unwrap();
         let right = $run.model.$method($($argument.clone()),*).await.unwrap();
-        assert_eq!(left, right, "{}: {} differs", $place, stringify!($method));
+        assert_eq!(left, right, "{}: {} differs", $context, stringify!($method));
         left
     }};
 }
 
 impl Run<'_> {
-    async fn step(&mut self, place: &str) {
+    async fn step(&mut self, context: &str) {
         self.fixture.clock.advance(Duration::from_millis(self.random.u64(0..4_000)));
         match self.random.u32(0..100) {
-            0..25 => self.enqueue(place).await,
-            25..50 => self.claim(place).await,
-            50..75 => self.settle(place).await,
-            75..80 => self.extend(place).await,
-            80..88 => self.change(place).await,
-            88..92 => self.reap(place).await,
-            92..94 => self.note(place).await,
-            94..96 => self.upkeep(place).await,
-            96..97 => self.say_of_queue(place).await,
+            0..25 => self.enqueue(context).await,
+            25..50 => self.claim(context).await,
+            50..75 => self.settle(context).await,
+            75..80 => self.extend(context).await,
+            80..88 => self.change(context).await,
+            88..92 => self.reap(context).await,
+            92..94 => self.note(context).await,
+            94..96 => self.upkeep(context).await,
+            96..97 => self.save_queue(context).await,
             97..98 => self.fixture.pass(self.random.u64(0..100)),
-            _ => self.compare(place).await,
+            _ => self.compare(context).await,
         }
     }
 
@@ -155,7 +155,7 @@ impl Run<'_> {
         job.spec.options.on_parent_failure = OnParentFailure::ALL[self.random.usize(0..4)];
     }
 
-    async fn enqueue(&mut self, place: &str) {
+    async fn enqueue(&mut self, context: &str) {
         let (mut known, mut jobs) = (self.jobs.clone(), Vec::new());
         for _ in 0..self.random.usize(1..5) {
             let mut job = self.new_job();
@@ -165,24 +165,24 @@ impl Run<'_> {
             jobs.push(job);
         }
         if self.random.u8(0..3) == 0 {
-            return self.submit(place, jobs).await;
+            return self.submit(context, jobs).await;
         }
         let left = self.fixture.store.enqueue(jobs.clone()).await;
         let right = self.model.enqueue(jobs).await;
         self.jobs = if left.is_ok() { known } else { self.jobs.clone() };
         // Some parents are deleted or removed by now.
         match (left, right) {
-            (Ok(left), Ok(right)) => assert_eq!(left, right, "{place}: enqueue differs"),
+            (Ok(left), Ok(right)) => assert_eq!(left, right, "{context}: enqueue differs"),
             (left, right) => assert_eq!(
                 left.unwrap_err().to_string(),
                 right.unwrap_err().to_string(),
-                "{place}: enqueue is refused differently"
+                "{context}: enqueue is refused differently"
             ),
         }
     }
 
     /// Submits the same jobs as a workflow.
-    async fn submit(&mut self, place: &str, mut jobs: Vec<NewJob>) {
+    async fn submit(&mut self, context: &str, mut jobs: Vec<NewJob>) {
         let id = WorkflowId::from_bits(self.fixture.new_job(|_| ()).id.to_bits());
         for (number, job) in jobs.iter_mut().enumerate() {
             (job.spec.workflow_id, job.spec.unique_key) = (Some(id), None);
@@ -194,11 +194,11 @@ impl Run<'_> {
         if left.is_ok() {
             self.jobs.extend(jobs.iter().map(|job| job.id));
         }
-        let said = |result: StoreResult<()>| result.map_err(|error| error.to_string());
-        assert_eq!(said(left), said(right), "{place}: submit differs");
+        let message = |result: StoreResult<()>| result.map_err(|error| error.to_string());
+        assert_eq!(message(left), message(right), "{context}: submit differs");
     }
 
-    async fn claim(&mut self, place: &str) {
+    async fn claim(&mut self, context: &str) {
         let some = |random: &mut fastrand::Rng, all: &[&str]| -> Vec<String> {
             if random.bool() { Vec::new() } else { vec![all[random.usize(0..all.len())].to_owned()] }
         };
@@ -224,11 +224,11 @@ impl Run<'_> {
         if !claimed.claims.is_empty() {
             (claimed.next_run_at, modelled.next_run_at) = (None, None);
         }
-        assert_eq!(claimed, modelled, "{place}: claim differs");
+        assert_eq!(claimed, modelled, "{context}: claim differs");
         self.claims.extend(claimed.claims);
     }
 
-    async fn settle(&mut self, place: &str) {
+    async fn settle(&mut self, context: &str) {
         if self.claims.is_empty() {
             return;
         }
@@ -242,7 +242,7 @@ impl Run<'_> {
             }
             batch.push(settlement);
         }
-        both!(self, place, settle(batch));
+        both!(self, context, settle(batch));
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -258,25 +258,25 @@ impl Run<'_> {
         }
     }
 
-    async fn extend(&mut self, place: &str) {
+    async fn extend(&mut self, context: &str) {
         let recent = self.claims.len().saturating_sub(8);
         let attempts: Vec<_> = self.claims[recent..].iter().map(Claim::attempt_id).collect();
         let worker = WorkerId::from_bits(self.random.u128(1..4));
-        both!(self, place, extend(worker, LEASE, attempts));
-        both!(self, place, check_leases(worker, attempts));
+        both!(self, context, extend(worker, LEASE, attempts));
+        both!(self, context, check_leases(worker, attempts));
         if self.random.bool() {
-            both!(self, place, confirm(worker, attempts));
+            both!(self, context, confirm(worker, attempts));
         }
         if self.random.u8(..4) == 0 {
-            both!(self, place, release_slots(worker, attempts));
+            both!(self, context, release_slots(worker, attempts));
         }
         if self.random.u8(..8) == 0 {
-            both!(self, place, claims_of_dead(worker, 100));
-            both!(self, place, end_leases(worker));
+            both!(self, context, claims_of_dead(worker, 100));
+            both!(self, context, end_leases(worker));
         }
     }
 
-    async fn change(&mut self, place: &str) {
+    async fn change(&mut self, context: &str) {
         if self.jobs.is_empty() {
             return;
         }
@@ -289,21 +289,21 @@ impl Run<'_> {
             (job, verb) = (self.pick(&recent).job.id, Verb::Cancel);
         }
         let changes = vec![Change { job, verb, actor: "ada".into(), reason: None }];
-        both!(self, place, change(changes));
-        self.compare_slots(place).await;
+        both!(self, context, change(changes));
+        self.compare_slots(context).await;
     }
 
-    async fn reap(&mut self, place: &str) {
+    async fn reap(&mut self, context: &str) {
         let mut expired = self.fixture.store.expired(100).await.unwrap();
         let mut modelled = self.model.expired(100).await.unwrap();
         expired.sort_by_key(|claim| claim.job.id);
         modelled.sort_by_key(|claim| claim.job.id);
-        assert_eq!(expired, modelled, "{place}: expired differs");
+        assert_eq!(expired, modelled, "{context}: expired differs");
         let lost: Vec<_> = expired.iter().map(|claim| settle(claim, lost(), 0.5)).collect();
-        both!(self, place, settle(lost));
+        both!(self, context, settle(lost));
     }
 
-    async fn note(&mut self, place: &str) {
+    async fn note(&mut self, context: &str) {
         let Some(claim) = self.claims.last().cloned() else { return };
         // A line that is sent twice is the same line: its number determines its time.
         let number = self.random.u32(1..4);
@@ -315,29 +315,29 @@ impl Run<'_> {
             progress: Some(Progress { percent: f32::from(self.random.u8(0..100)), message: None }),
             lines: vec![(number, line)],
         }];
-        both!(self, place, report_progress(notes));
+        both!(self, context, report_progress(notes));
     }
 
-    async fn upkeep(&mut self, place: &str) {
+    async fn upkeep(&mut self, context: &str) {
         let minute = Duration::from_secs(60);
         let keep = RetentionPolicy { succeeded: minute, dead: 2 * minute, cancelled: minute };
         match self.random.u8(0..4) {
-            0 => drop(both!(self, place, expire(keep, 1_000usize))),
-            1 => drop(both!(self, place, purge(minute, 1_000usize))),
-            2 => drop(both!(self, place, prune(10 * minute, 100_000usize))),
-            _ => drop(both!(self, place, drop_ephemeral(Timestamp::MAX, 1_000usize))),
+            0 => drop(both!(self, context, expire(keep, 1_000usize))),
+            1 => drop(both!(self, context, purge(minute, 1_000usize))),
+            2 => drop(both!(self, context, prune(10 * minute, 100_000usize))),
+            _ => drop(both!(self, context, drop_ephemeral(Timestamp::MAX, 1_000usize))),
         }
     }
 
-    async fn say_of_queue(&mut self, place: &str) {
+    async fn save_queue(&mut self, context: &str) {
         let name = self.pick(&["a", "b"]).to_owned();
-        let known = both!(self, place, queues()).into_iter().find(|queue| queue.name == name);
+        let known = both!(self, context, queues()).into_iter().find(|queue| queue.name == name);
         let settings =
             QueueSettings { paused: self.random.u8(0..3) == 0, limits: self.limits(), ..QueueSettings::default() };
         // Sometimes with an outdated revision.
         let revision = known.map_or(0, |queue| queue.revision).saturating_sub(u64::from(self.random.u8(0..4) == 0));
         let save = QueueSave { name, settings, revision, actor: "ada".into(), action: "changed".into() };
-        both!(self, place, save_queue(save));
+        both!(self, context, save_queue(save));
     }
 
     fn limits(&mut self) -> Limits {
@@ -354,52 +354,52 @@ impl Run<'_> {
         }
     }
 
-    async fn compare(&mut self, place: &str) {
-        both!(self, place, counts());
-        self.compare_slots(place).await;
-        let workflows = both!(self, place, workflows(None, 1_000usize));
+    async fn compare(&mut self, context: &str) {
+        both!(self, context, counts());
+        self.compare_slots(context).await;
+        let workflows = both!(self, context, workflows(None, 1_000usize));
         for workflow in workflows {
-            both!(self, place, nodes(workflow.id));
+            both!(self, context, nodes(workflow.id));
         }
-        both!(self, place, pending_by_user(100usize));
-        both!(self, place, dead_by_name(Timestamp::MIN, Timestamp::MAX));
+        both!(self, context, pending_by_user(100usize));
+        both!(self, context, dead_by_name(Timestamp::MIN, Timestamp::MAX));
         let mut rollups = self.fixture.store.rollups(Timestamp::MIN, Timestamp::MAX).await.unwrap();
         let mut modelled = self.model.rollups(Timestamp::MIN, Timestamp::MAX).await.unwrap();
         rollups.sort();
         modelled.sort();
-        assert_eq!(rollups, modelled, "{place}: rollups differ");
+        assert_eq!(rollups, modelled, "{context}: rollups differ");
         for status in [None].into_iter().chain(Status::ALL.map(Some)) {
             let filter = status.map_or_else(Filter::default, Filter::status);
             let left = all_jobs(&*self.fixture.store, &filter).await;
             let right = all_jobs(&self.model, &filter).await;
-            assert_eq!(left, right, "{place}: the list of {status:?} differs");
+            assert_eq!(left, right, "{context}: the list of {status:?} differs");
             for job in &left {
-                self.compare_history(place, job).await;
+                self.compare_history(context, job).await;
             }
         }
     }
 
-    async fn compare_slots(&self, place: &str) {
+    async fn compare_slots(&self, context: &str) {
         for queue in ["a", "b", "c"].map(str::to_owned) {
-            both!(self, place, occupied_slots(queue));
+            both!(self, context, occupied_slots(queue));
         }
     }
 
-    async fn compare_history(&self, place: &str, job: &Job) {
-        both!(self, place, get(job.id));
-        both!(self, place, parents(job.id));
+    async fn compare_history(&self, context: &str, job: &Job) {
+        both!(self, context, get(job.id));
+        both!(self, context, parents(job.id));
         let mut children = self.fixture.store.children(job.id, 1_000).await.unwrap();
         children.sort();
-        assert_eq!(children, self.model.children(job.id, 1_000).await.unwrap(), "{place}: children of {}", job.id);
-        both!(self, place, logs(job.id, 100usize));
+        assert_eq!(children, self.model.children(job.id, 1_000).await.unwrap(), "{context}: children of {}", job.id);
+        both!(self, context, logs(job.id, 100usize));
         let left = self.fixture.store.history(job.id).await.unwrap();
         let right = self.model.history(job.id).await.unwrap();
-        assert_eq!(left.attempts, right.attempts, "{place}: the attempts of {} differ", job.id);
+        assert_eq!(left.attempts, right.attempts, "{context}: the attempts of {} differ", job.id);
         // The ids are specific to the engine; the content is not.
         let content = |events: Vec<punctual_core::Event>| -> Vec<_> {
             events.into_iter().map(|event| (event.at, event.status, event.run, event.actor, event.detail)).collect()
         };
-        assert_eq!(content(left.events), content(right.events), "{place}: the events of {} differ", job.id);
+        assert_eq!(content(left.events), content(right.events), "{context}: the events of {} differ", job.id);
     }
 }
 

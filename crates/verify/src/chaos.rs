@@ -12,11 +12,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 use futures_util::future;
 use punctual::{Draft, Error, JobId, Punctual, core::Limits};
-use punctual_bench::Place;
+use punctual_bench::StoreFactory;
 use tokio::time;
 
 use crate::{
-    FaultCount, Guarantee, OnProgress, Settings, judge, record,
+    FaultCount, Guarantee, OnProgress, Settings,
+    judge::{self, Observations},
+    record,
     workers::{JOB, LEASE, Workers},
 };
 
@@ -56,8 +58,8 @@ pub(crate) struct Chaos {
     pub(crate) guarantees: Vec<Guarantee>,
 }
 
-pub(crate) async fn run(place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Chaos> {
-    let url = place.fresh_url("chaos").await?;
+pub(crate) async fn run(stores: &StoreFactory, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Chaos> {
+    let url = stores.fresh_url("chaos").await?;
     let punctual = Punctual::connect(&url).await?;
     let limits = Limits { concurrency: Some(LIMITED.1), ..Limits::default() };
     punctual.admin("verify").set_queue_limits(LIMITED.0, limits).await?;
@@ -76,9 +78,11 @@ pub(crate) async fn run(place: &Place, settings: &Settings, on_progress: OnProgr
     let interruptions = std::mem::take(&mut workers.interruptions);
     drop(workers);
     let executions = record::read(folder.path())?;
-    let guarantees = judge::judge(&url, &acknowledged, &executions, &interruptions, on_progress).await?;
+    let observations =
+        Observations { acknowledged: &acknowledged, executions: &executions, interruptions: &interruptions };
+    let guarantees = judge::judge(&url, observations, on_progress).await?;
     drop(punctual);
-    place.remove("chaos").await?;
+    stores.remove("chaos").await?;
     Ok(Chaos { jobs: acknowledged.len(), faults, guarantees })
 }
 

@@ -38,13 +38,19 @@ struct Span<'a> {
     interrupted: bool,
 }
 
+/// What clients and workers recorded during the chaos run.
+pub(crate) struct Observations<'a> {
+    pub(crate) acknowledged: &'a Acknowledged,
+    pub(crate) executions: &'a [Execution],
+    pub(crate) interruptions: &'a [Interruption],
+}
+
 pub(crate) async fn judge(
     url: &str,
-    acknowledged: &Acknowledged,
-    executions: &[Execution],
-    interruptions: &[Interruption],
+    observations: Observations<'_>,
     on_progress: OnProgress<'_>,
 ) -> Result<Vec<Guarantee>> {
+    let Observations { acknowledged, executions, interruptions } = observations;
     let punctual = Punctual::connect(url).await?;
     let all = acknowledged.len() as u64;
     let ended: Vec<Ended<'_>> = stream::iter(acknowledged.iter().enumerate())
@@ -235,6 +241,8 @@ fn not_early(ended: &[Ended<'_>]) -> Guarantee {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use punctual::{
         Timestamp,
         core::{AttemptId, WorkerId},
@@ -244,15 +252,19 @@ mod tests {
 
     const SUSPENDED: Interruption = Interruption { process: 10, from: 150, until: 800 };
 
-    fn execution(job: u128, run: u32, process: u32, start: u64, end: Option<u64>) -> Execution {
-        Execution { job: JobId::from_bits(job), run, process, start, end }
+    fn execution(job: u128, run: u32, process: u32, time: Range<u64>) -> Execution {
+        Execution { job: JobId::from_bits(job), run, process, start: time.start, end: Some(time.end) }
+    }
+
+    fn unfinished(job: u128, run: u32, process: u32, start: u64) -> Execution {
+        Execution { job: JobId::from_bits(job), run, process, start, end: None }
     }
 
     #[test]
     fn two_executions_of_a_job_that_overlap_are_found() {
-        let apart = [execution(1, 1, 10, 100, Some(200)), execution(1, 2, 11, 200, Some(300))];
+        let apart = [execution(1, 1, 10, 100..200), execution(1, 2, 11, 200..300)];
         assert!(one_at_a_time(&spans(&apart, &[])).held());
-        let overlapping = [execution(1, 1, 10, 100, Some(250)), execution(1, 2, 11, 200, Some(300))];
+        let overlapping = [execution(1, 1, 10, 100..250), execution(1, 2, 11, 200..300)];
         assert_eq!(one_at_a_time(&spans(&overlapping, &[])).violations.len(), 1);
         // The process was suspended meanwhile.
         let suspended = [SUSPENDED];
@@ -260,8 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_as_its_process_is_killed_counts_as_interrupted() {
-        let executions = [execution(1, 1, 10, 160, None), execution(1, 2, 11, 200, Some(300))];
+    fn an_execution_that_starts_as_its_process_is_killed_counts_as_interrupted() {
+        let executions = [unfinished(1, 1, 10, 160), execution(1, 2, 11, 200..300)];
         let killed = Interruption { process: 10, from: 150, until: u64::MAX };
         assert!(one_at_a_time(&spans(&executions, &[killed])).held());
         // Another process, or an interruption long before.
@@ -271,9 +283,9 @@ mod tests {
 
     #[test]
     fn a_run_that_begins_twice_is_found_unless_its_worker_was_lost() {
-        let twice = [execution(1, 1, 10, 100, Some(200)), execution(1, 1, 11, 300, Some(400))];
+        let twice = [execution(1, 1, 10, 100..200), execution(1, 1, 11, 300..400)];
         assert_eq!(one_at_a_time(&spans(&twice, &[])).violations.len(), 1);
-        let lost = [execution(1, 1, 10, 100, None), execution(1, 1, 11, 300, Some(400))];
+        let lost = [unfinished(1, 1, 10, 100), execution(1, 1, 11, 300..400)];
         assert!(one_at_a_time(&spans(&lost, &[SUSPENDED])).held());
     }
 
@@ -281,7 +293,7 @@ mod tests {
     fn a_limit_that_is_exceeded_is_found() {
         let kind = Kind { limit: Some(("key k1".to_owned(), 1)), ..Kind::default() };
         let acknowledged: Acknowledged = [1, 2].map(|job| (JobId::from_bits(job), kind.clone())).into();
-        let executions = [execution(1, 1, 10, 100, Some(250)), execution(2, 1, 11, 200, Some(300))];
+        let executions = [execution(1, 1, 10, 100..250), execution(2, 1, 11, 200..300)];
         let judged = within_limits(&acknowledged, &spans(&executions, &[]));
         assert_eq!((judged.exercised, judged.violations.len()), (2, 1));
         assert!(within_limits(&acknowledged, &spans(&executions, &[SUSPENDED])).held());
@@ -290,7 +302,7 @@ mod tests {
     #[test]
     fn a_success_of_a_suspended_worker_whose_job_another_has_taken_is_found() {
         let (kind, id) = (Kind::default(), JobId::from_bits(1));
-        let executions = [execution(1, 1, 10, 100, Some(900)), execution(1, 2, 11, 500, Some(600))];
+        let executions = [execution(1, 1, 10, 100..900), execution(1, 2, 11, 500..600)];
         let suspended = [SUSPENDED];
         let judged = |status| {
             let (worker_id, at) = (WorkerId::from_bits(7), Timestamp::from_micros(0));
@@ -308,7 +320,7 @@ mod tests {
     fn a_job_that_runs_at_most_once_and_ran_twice_is_found() {
         let kind = Kind { once: true, ..Kind::default() };
         let ended = [Ended { id: JobId::from_bits(1), kind: &kind, job: None, attempts: Vec::new() }];
-        let executions = [execution(1, 1, 10, 100, None), execution(1, 2, 11, 200, Some(300))];
+        let executions = [unfinished(1, 1, 10, 100), execution(1, 2, 11, 200..300)];
         assert_eq!(at_most_once(&ended, &executions).violations.len(), 1);
         assert!(at_most_once(&ended, &executions[..1]).held());
         assert_eq!(not_lost(&ended).violations.len(), 1, "the store does not have it");

@@ -2,7 +2,8 @@
 //!
 //! Two parts, both in schemas, databases or files that are created for the run and dropped afterwards:
 //! - `suite`: the conformance suite, each behaviour on an empty store.
-//! - `chaos`: worker processes under load that are killed and suspended, judged by a record outside the store.
+//! - `chaos`: worker processes under load that are killed and suspended; a record outside the store is compared with
+//!   the store.
 
 mod caught;
 mod chaos;
@@ -15,7 +16,7 @@ mod workers;
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
-use punctual_bench::Place;
+use punctual_bench::StoreFactory;
 
 pub use self::{
     report::{FailedBehaviour, FaultCount, Guarantee, Report, Setting},
@@ -38,9 +39,10 @@ pub struct Settings {
 /// Called with the current phase, the amount done, and the total amount.
 pub type OnProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
-/// Verifies the server of a place. An error means that it could not be verified; violated guarantees are in the report.
-pub async fn verify(place: &Place, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Report> {
-    let punctual = place.fresh("check").await?;
+/// Verifies the server on which `stores` creates its stores. An error means that it could not be verified; violated
+/// guarantees are in the report.
+pub async fn verify(stores: &StoreFactory, settings: &Settings, on_progress: OnProgress<'_>) -> Result<Report> {
+    let punctual = stores.fresh("check").await?;
     let info = punctual.store().info();
     // Each behaviour ends with these checks: if one fails, all behaviours would fail.
     let checks = punctual.store().check().await?;
@@ -48,14 +50,14 @@ pub async fn verify(place: &Place, settings: &Settings, on_progress: OnProgress<
         bail!("the server is not in order: {}: {}", wrong.check, wrong.message);
     }
     drop(punctual);
-    place.remove("check").await?;
-    let suite = if settings.suite { suite::run(place, on_progress).await? } else { suite::Suite::default() };
-    let chaos = chaos::run(place, settings, on_progress).await?;
+    stores.remove("check").await?;
+    let suite = if settings.suite { suite::run(stores, on_progress).await? } else { suite::Suite::default() };
+    let chaos = chaos::run(stores, settings, on_progress).await?;
     Ok(Report {
         engine: info.engine.to_owned(),
         version: info.version,
         checks,
-        settings: report::settings(&place.settings),
+        settings: report::settings(&stores.settings),
         behaviours: suite.behaviours,
         failed_behaviours: suite.failed,
         seed: settings.seed,

@@ -80,8 +80,8 @@ fn parse(text: &str) -> Vec<Execution> {
         if what == "start" {
             open.insert((job, run, process), executions.len());
             executions.push(Execution { job, run, process, start: at, end: None });
-        } else if let Some(place) = open.remove(&(job, run, process)) {
-            executions[place].end = Some(at);
+        } else if let Some(index) = open.remove(&(job, run, process)) {
+            executions[index].end = Some(at);
         }
     }
     executions.sort_by_key(|execution| execution.start);

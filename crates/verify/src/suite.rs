@@ -1,9 +1,9 @@
-//! Runs the conformance suite on the server of a place.
+//! Runs the conformance suite on a server, one store per behaviour.
 
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
 use punctual::Punctual;
-use punctual_bench::Place;
+use punctual_bench::StoreFactory;
 use punctual_testkit::{Fixture, Ties, conformance::Behaviour};
 
 use crate::{FailedBehaviour, OnProgress, caught::caught};
@@ -19,9 +19,9 @@ pub(crate) struct Suite {
     pub(crate) failed: Vec<FailedBehaviour>,
 }
 
-pub(crate) async fn run(place: &Place, on_progress: OnProgress<'_>) -> Result<Suite> {
+pub(crate) async fn run(stores: &StoreFactory, on_progress: OnProgress<'_>) -> Result<Suite> {
     let all = Behaviour::ALL;
-    let checks = all.iter().enumerate().map(|(number, behaviour)| check(place, number, *behaviour));
+    let checks = all.iter().enumerate().map(|(number, behaviour)| check(stores, number, *behaviour));
     let mut checks = stream::iter(checks).buffer_unordered(AT_ONCE);
     let (mut done, mut failed) = (0, Vec::new());
     on_progress("conformance", done, all.len() as u64);
@@ -34,9 +34,9 @@ pub(crate) async fn run(place: &Place, on_progress: OnProgress<'_>) -> Result<Su
 }
 
 /// Checks one behaviour on a store of its own.
-async fn check(place: &Place, number: usize, behaviour: Behaviour) -> Result<Option<FailedBehaviour>> {
+async fn check(stores: &StoreFactory, number: usize, behaviour: Behaviour) -> Result<Option<FailedBehaviour>> {
     let name = format!("b{number:03}");
-    let url = place.fresh_url(&name).await?;
+    let url = stores.fresh_url(&name).await?;
     let checked = caught(move || async move {
         let clock = Fixture::start();
         let punctual = Punctual::connect_with_clock(&url, clock.clone()).await.map_err(|error| error.to_string())?;
@@ -45,7 +45,7 @@ async fn check(place: &Place, number: usize, behaviour: Behaviour) -> Result<Opt
         Ok(())
     })
     .await;
-    place.remove(&name).await?;
+    stores.remove(&name).await?;
     let message = checked.unwrap_or_else(Err).err();
     Ok(message.map(|message| FailedBehaviour { behaviour: behaviour.name.replace('_', " "), message }))
 }

@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// How long a busy worker waits for more free slots, so that it claims several jobs at once instead of one by one.
-const GATHER_TIME: Duration = Duration::from_millis(1);
+const BATCH_WAIT: Duration = Duration::from_millis(1);
 /// Initial and maximum pause after an error of the store.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Maximum error of this process's estimate of the store's clock.
-const CLOCK_DOUBT: Duration = Duration::from_millis(50);
+const CLOCK_ERROR_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Claimer {
     shared: Arc<Shared>,
@@ -30,13 +30,13 @@ pub(crate) struct Claimer {
     saturated: bool,
     /// Whether the next claim waits for jobs: the last one showed that none are due.
     waiting: bool,
-    /// When suspects were last looked for.
-    looked_for_suspects_at: Option<Instant>,
+    /// When the store was last checked for suspects.
+    checked_suspects_at: Option<Instant>,
     backoff: Duration,
 }
 
 /// The permits that an execution holds.
-pub(crate) struct Slot {
+pub(crate) struct ExecutionSlot {
     _permit: OwnedSemaphorePermit,
     _suspect: Option<SuspectSlot>,
 }
@@ -50,7 +50,7 @@ struct SuspectSlot {
 impl Drop for SuspectSlot {
     fn drop(&mut self) {
         drop(self.permit.take());
-        self.shared.look.notify_one();
+        self.shared.claim_now.notify_one();
     }
 }
 
@@ -63,7 +63,7 @@ impl Claimer {
             executions,
             saturated: false,
             waiting: false,
-            looked_for_suspects_at: None,
+            checked_suspects_at: None,
             backoff: BACKOFF.0,
         }
     }
@@ -71,13 +71,13 @@ impl Claimer {
     /// Claims jobs until the worker drains.
     pub(crate) async fn run(mut self) {
         let draining = self.shared.draining.clone();
-        while let Some(room) = draining.run_until_cancelled(self.room()).await.flatten() {
-            self.claim_into(room).await;
+        while let Some(permits) = draining.run_until_cancelled(self.free_permits()).await.flatten() {
+            self.claim_into(permits).await;
         }
     }
 
     /// Waits for a free slot and takes all free slots.
-    async fn room(&self) -> Option<Vec<OwnedSemaphorePermit>> {
+    async fn free_permits(&self) -> Option<Vec<OwnedSemaphorePermit>> {
         let concurrency = self.shared.config.concurrency;
         let first = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         if self.shared.isolator.is_for_suspects() {
@@ -87,7 +87,7 @@ impl Claimer {
         if self.saturated {
             let quarter = (concurrency / 4).clamp(1, limits::CLAIM_MAX_JOBS);
             // The permits acquired here are returned at once; they are acquired below with all others.
-            let _ = time::timeout(GATHER_TIME, self.slots.acquire_many(quarter as u32 - 1)).await;
+            let _ = time::timeout(BATCH_WAIT, self.slots.acquire_many(quarter as u32 - 1)).await;
         }
         // A job that has ended is held until its outcome is stored. There may be as many of them as running ones, not
         // more: after a crash, all of them would run again.
@@ -95,44 +95,44 @@ impl Claimer {
         let held = self.shared.load.subscribe().wait_for(|load| load.unsettled < held_max).await.ok()?.unsettled;
         // While one half is claimed or settled, the other half runs.
         let most = concurrency.div_ceil(2).min(held_max - held).min(limits::CLAIM_MAX_JOBS);
-        let mut room = vec![first];
-        while room.len() < most
+        let mut permits = vec![first];
+        while permits.len() < most
             && let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned()
         {
-            room.push(permit);
+            permits.push(permit);
         }
-        Some(room)
+        Some(permits)
     }
 
     /// Fills free slots as soon as jobs are available.
-    async fn claim_into(&mut self, mut room: Vec<OwnedSemaphorePermit>) {
-        let mark = self.shared.begin_claim();
+    async fn claim_into(&mut self, mut permits: Vec<OwnedSemaphorePermit>) {
+        let start = self.shared.begin_claim();
         if self.are_suspects_due() {
-            self.claim_suspect(&mut room).await;
+            self.claim_suspect(&mut permits).await;
         }
-        let asked = room.len();
-        if asked == 0 {
+        let requested = permits.len();
+        if requested == 0 {
             return;
         }
         let wait = if self.waiting { self.shared.config.poll_period } else { Duration::ZERO };
         let sent_at = Instant::now();
-        let (claimed, hurried) = self.claim_unless_hurried(asked, wait).await;
+        let (claimed, woken) = self.claim_unless_woken(requested, wait).await;
         match claimed {
             Ok(claimed) => {
                 self.backoff = BACKOFF.0;
-                self.saturated = claimed.claims.len() == asked;
+                self.saturated = claimed.claims.len() == requested;
                 // A claim that was woken early does not show whether jobs became due meanwhile.
-                self.waiting = !self.saturated && !hurried && !self.shared.isolator.is_for_suspects();
-                self.shared.claimed(mark, claimed.claims.len(), claimed.opens_at.is_some());
+                self.waiting = !self.saturated && !woken && !self.shared.isolator.is_for_suspects();
+                self.shared.claimed(start, claimed.claims.len(), claimed.opens_at.is_some());
                 if claimed.claims.is_empty() && self.shared.isolator.is_for_suspects() {
                     // Suspects are rare and not urgent.
                     let _ = self.shared.draining.run_until_cancelled(time::sleep(self.shared.config.poll_period)).await;
                 }
-                self.begin(claimed.claims, sent_at, room, None);
+                self.begin(claimed.claims, sent_at, permits, None);
             }
             Err(error) => {
                 let retry_ms = self.backoff.as_millis() as u64;
-                tracing::warn!(worker = %self.shared.id, %error, retry_ms, "cannot claim");
+                tracing::warn!(worker = %self.shared.id, %error, retry_ms, "cannot claim jobs");
                 self.saturated = false;
                 let _ = self.shared.draining.run_until_cancelled(time::sleep(self.backoff)).await;
                 self.backoff = (2 * self.backoff).min(BACKOFF.1);
@@ -143,23 +143,23 @@ impl Claimer {
     /// Whether to look for suspects: once per poll period, and whenever a caller waits for the worker to become empty.
     fn are_suspects_due(&self) -> bool {
         let due = |at: Instant| at.elapsed() >= self.shared.config.poll_period;
-        self.looked_for_suspects_at.is_none_or(due) || self.shared.is_empty_awaited()
+        self.checked_suspects_at.is_none_or(due) || self.shared.is_empty_awaited()
     }
 
     /// Claims a suspect, if this worker may run one now and there is one.
-    async fn claim_suspect(&mut self, room: &mut Vec<OwnedSemaphorePermit>) {
+    async fn claim_suspect(&mut self, permits: &mut Vec<OwnedSemaphorePermit>) {
         let Some(suspect) = self.shared.isolator.may_claim_suspect() else { return };
         let sent_at = Instant::now();
-        self.looked_for_suspects_at = Some(sent_at);
+        self.checked_suspects_at = Some(sent_at);
         let request = ClaimRequest { suspects: true, ahead: Duration::ZERO, ..self.request(1, Duration::ZERO) };
         let claim = self.shared.store().claim(request);
         match self.shared.draining.run_until_cancelled(claim).await {
             Some(Ok(claimed)) if !claimed.claims.is_empty() => {
                 self.shared.count_claimed(claimed.claims.len());
                 // There may be more suspects, which can run when this one has ended.
-                self.looked_for_suspects_at = None;
-                let room = room.split_off(room.len() - 1);
-                self.begin(claimed.claims, sent_at, room, Some(suspect));
+                self.checked_suspects_at = None;
+                let permits = permits.split_off(permits.len() - 1);
+                self.begin(claimed.claims, sent_at, permits, Some(suspect));
             }
             Some(Err(error)) => tracing::warn!(worker = %self.shared.id, %error, "cannot claim suspects"),
             _ => {}
@@ -171,15 +171,15 @@ impl Claimer {
         &self,
         claims: Vec<Claim>,
         sent_at: Instant,
-        room: Vec<OwnedSemaphorePermit>,
+        permits: Vec<OwnedSemaphorePermit>,
         suspect: Option<OwnedSemaphorePermit>,
     ) {
         let held_until = self.held_until(sent_at);
         let begun = self.shared.begin(claims.iter().map(|claim| (claim.attempt_id(), held_until(claim))));
         let mut suspect = suspect.map(|permit| SuspectSlot { permit: Some(permit), shared: Arc::clone(&self.shared) });
-        for ((claim, begun), permit) in claims.into_iter().zip(begun).zip(room) {
+        for ((claim, begun), permit) in claims.into_iter().zip(begun).zip(permits) {
             if let Some(begun) = begun {
-                let slot = Slot { _permit: permit, _suspect: suspect.take() };
+                let slot = ExecutionSlot { _permit: permit, _suspect: suspect.take() };
                 self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, begun, slot));
             }
         }
@@ -193,20 +193,20 @@ impl Claimer {
         let (answered_at, now) = (Instant::now(), self.shared.store().now());
         move |claim| {
             let left = claim.job.lease_until.map_or(Duration::ZERO, |until| until.since(now).min(lease));
-            (sent_at + lease).max(answered_at + left.saturating_sub(CLOCK_DOUBT))
+            (sent_at + lease).max(answered_at + left.saturating_sub(CLOCK_ERROR_MAX))
         }
     }
 
     /// Claims jobs; stops waiting when a caller wants to know whether the worker is empty, or when the worker drains.
     /// Also returns whether the wait was stopped.
-    async fn claim_unless_hurried(&self, asked: usize, wait: Duration) -> (Result<Claimed, StoreError>, bool) {
-        let Shared { look, draining, config, .. } = &*self.shared;
-        let mut claim = pin!(self.claim(asked, wait));
+    async fn claim_unless_woken(&self, requested: usize, wait: Duration) -> (Result<Claimed, StoreError>, bool) {
+        let Shared { claim_now, draining, config, .. } = &*self.shared;
+        let mut claim = pin!(self.claim(requested, wait));
         tokio::select! {
             // The claim is polled first: it must have begun to wait before it can be woken.
             biased;
             claimed = &mut claim => return (claimed, false),
-            () = look.notified(), if self.waiting => {}
+            () = claim_now.notified(), if self.waiting => {}
             () = draining.cancelled() => {}
         }
         self.shared.store().wake_claims();
@@ -219,13 +219,13 @@ impl Claimer {
 
     /// How far ahead of their time jobs are claimed. A worker that is at least half busy waits until jobs are due,
     /// since other jobs that become due before need its slots.
-    fn ahead(&self, room: usize) -> Duration {
-        let free = self.slots.available_permits() + room;
+    fn ahead(&self, permits: usize) -> Duration {
+        let free = self.slots.available_permits() + permits;
         if free > self.shared.config.concurrency.div_ceil(2) { AHEAD } else { Duration::ZERO }
     }
 
-    /// The queues to claim from, and whether their order matters. With weights, the order is drawn anew for each claim,
-    /// so that each queue is first with a probability in proportion to its weight.
+    /// The queues to claim from, and whether their order matters. With weights, the order is drawn again for each
+    /// claim, so that each queue is first with a probability in proportion to its weight.
     fn queues(&self) -> (Vec<String>, bool) {
         let Config { queues, order, .. } = &self.shared.config;
         match order {

@@ -13,7 +13,7 @@ use tokio::time::{self, Instant};
 use tracing::{Instrument, Span};
 
 use crate::{
-    claimer::Slot,
+    claimer::ExecutionSlot,
     isolation::Share,
     outbox::Ended,
     registry::{HandlerResult, check_result},
@@ -37,7 +37,7 @@ const ALONE_SNOOZE: Duration = Duration::from_secs(60);
 /// The outcome is passed on when the handler has ended or its grace period is over: until then the lease is renewed,
 /// and the job counts in its limits. The handler of a cancelled job occupies its slot in a limit until it has ended,
 /// but at most until its lease expires; its end is also reported by way of the settler.
-pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: Slot) {
+pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _slot: ExecutionSlot) {
     let Begun { execution, over_at } = begun;
     let present = Present { shared: Arc::clone(&shared), execution };
     let (execution, timeout, spec) = (&present.execution, claim.job.spec.timeout, &claim.job.spec);
@@ -63,7 +63,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
                 other.err().unwrap_or(Outcome::Released)
             };
             return if execution.end() {
-                shared.mailbox.settle(settle_as(outcome)).await
+                shared.outbox.settle(settle_as(outcome)).await
             };
         }
     };
@@ -101,7 +101,7 @@ pub(crate) async fn execute(shared: Arc<Shared>, claim: Claim, begun: Begun, _sl
     log_end(&ctx, outcome.as_ref(), started.elapsed());
     span::close(&span, outcome.as_ref());
     if let Some(outcome) = outcome {
-        shared.mailbox.settle(settle_as(outcome)).await;
+        shared.outbox.settle(settle_as(outcome)).await;
     }
 }
 
@@ -125,7 +125,7 @@ async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Executio
         && time::timeout(shared.config.grace + OLDER_SLACK, older.all_gone()).await.is_err()
     {
         let (job, attempt) = (claim.job.id, claim.attempt_id());
-        tracing::warn!(%job, %attempt, older = %older.attempt(), "released: an older execution of the job does not end");
+        tracing::warn!(%job, %attempt, older = %older.attempt(), "released a job: its older execution does not end");
         return Err(Outcome::Released);
     }
     until_due(shared, claim).await;
@@ -137,7 +137,7 @@ async fn until_startable(shared: &Shared, claim: &Claim, older: Option<&Executio
 
 /// Waits for a share of the process: another job runs alone, or this job must run alone.
 async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> Result<Share, Outcome> {
-    let patience = if shared.isolator.runs_alone(&claim.job) { ALONE_MAX_WAIT } else { Duration::MAX };
+    let max_wait = if shared.isolator.runs_alone(&claim.job) { ALONE_MAX_WAIT } else { Duration::MAX };
     let wait = async {
         let share = match share {
             Some(share) => share,
@@ -152,9 +152,9 @@ async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> R
     tokio::select! {
         share = wait => Ok(share),
         () = shared.releasing.cancelled() => Err(Outcome::Released),
-        () = time::sleep(patience) => {
+        () = time::sleep(max_wait) => {
             let (job, attempt) = (claim.job.id, claim.attempt_id());
-            tracing::warn!(%job, %attempt, "snoozed: the job was running at two crashes and is to run alone, but other jobs of this worker do not end");
+            tracing::warn!(%job, %attempt, "snoozed a job that must run alone after two crashes: other jobs of this worker do not end");
             Err(Outcome::Snoozed { after: ALONE_SNOOZE })
         }
     }
@@ -169,17 +169,17 @@ async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Ru
     } else {
         ctx.stop();
     }
-    let told_at = Instant::now();
+    let stop_requested_at = Instant::now();
     tokio::select! {
         biased;
         _ = handler => return,
         () = shared.grace_over() => {}
         () = lease_over(execution), if !was_over => {}
     }
-    let (job, attempt, waited_ms) = (ctx.id(), execution.attempt(), told_at.elapsed().as_millis() as u64);
-    tracing::warn!(%job, %attempt, waited_ms, "the handler was still running after its grace");
+    let (job, attempt, waited_ms) = (ctx.id(), execution.attempt(), stop_requested_at.elapsed().as_millis() as u64);
+    tracing::warn!(%job, %attempt, waited_ms, "the handler was still running after its grace period");
     ctx.warn(format!(
-        "the handler was still running {waited_ms} ms after it was told to stop; it is not waited for any longer"
+        "the handler was still running {waited_ms} ms after it was asked to stop; the worker no longer waits for it"
     ));
 }
 
@@ -292,6 +292,6 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "of an unknown kind".to_owned());
+        .unwrap_or_else(|| "payload is not a string".to_owned());
     Failure::of(JobError::coded(E_PANIC, format!("the handler panicked: {message}")), Retry::ByPolicy)
 }

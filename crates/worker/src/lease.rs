@@ -15,7 +15,7 @@ use crate::shared::Shared;
 const CHECK_PERIOD: Duration = Duration::from_millis(250);
 
 /// Maximum time between two heartbeats of a worker.
-const BEAT_PERIOD: Duration = Duration::from_secs(10);
+const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 
 /// Maximum number of concurrent renewals. An older one without an answer may still receive one.
 const RENEWALS_MAX_COUNT: usize = 4;
@@ -48,7 +48,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, done: CancellationToken) {
 
 /// The interval of renewals. A worker without heartbeats is considered dead after a while, whatever its leases.
 fn renewal_period(shared: &Shared) -> Duration {
-    (shared.config.lease / 3).min(BEAT_PERIOD)
+    (shared.config.lease / 3).min(HEARTBEAT_PERIOD)
 }
 
 /// Stops executions whose leases have expired by this worker's own clock, until `done`. This needs no answer of the
@@ -76,13 +76,13 @@ fn reconfirmation_period(shared: &Shared) -> Duration {
 /// If a renewal waits until another program releases its lock, all other writes wait, too. A read does not wait; if it
 /// shows that the jobs are still this worker's, their leases are confirmed for a short time.
 async fn reconfirm(shared: &Shared, ahead: Duration) {
-    let asked_at = Instant::now();
-    let attempts = shared.attempts_expiring_until(asked_at + ahead);
+    let sent_at = Instant::now();
+    let attempts = shared.attempts_expiring_until(sent_at + ahead);
     if ahead.is_zero() || attempts.is_empty() {
         return;
     }
     if let Ok(answer) = time::timeout(ahead / 2, shared.store().check_leases(shared.id, attempts.clone())).await {
-        confirm_held(shared, &attempts, &answer, asked_at + 2 * ahead);
+        confirm_held(shared, &attempts, &answer, sent_at + 2 * ahead);
         lose_missing(shared, attempts, answer, "check");
     }
 }
@@ -166,9 +166,9 @@ pub(crate) async fn heartbeat(shared: &Shared) {
         running: u32::try_from(shared.load.borrow().unsettled).unwrap_or(u32::MAX),
         registered_by: None,
     };
-    let given_at = Instant::now();
+    let sent_at = Instant::now();
     match shared.store().heartbeat(heartbeat).await {
-        Ok(()) => shared.confirm_alive(given_at),
-        Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot register"),
+        Ok(()) => shared.confirm_alive(sent_at),
+        Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot send the heartbeat"),
     }
 }

@@ -2,22 +2,22 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | which handlers are registered? | [`registry`](Handler) |
-//! | claim jobs, no more than can start | `claimer` |
-//! | confirm those that run at most once | `confirmer` |
-//! | run one: timeout, panic, cancellation | `executor`, its reports go by `outbox` |
+//! | register handlers | [`registry`](Handler) |
+//! | claim jobs, at most as many as can start | `claimer` |
+//! | confirm the start of jobs that run at most once | `confirmer` |
+//! | execute a job: timeout, panic, cancellation | `executor`; it sends its reports to `outbox` |
 //! | isolate jobs that may crash the process | `isolation` |
-//! | its trace span | `span` |
-//! | record how it ended, until it is stored or stale | `settler` |
-//! | which executions are held, and until when | `running` |
+//! | trace an execution | `span` |
+//! | settle: repeat an outcome until it is stored or stale | `settler` |
+//! | track executions and their leases | `running` |
 //! | renew leases, detect lost ones | `lease` |
 //! | requeue the jobs of lost workers, retention | `maintenance` |
 //! | enqueue occurrences of schedules | `ticker` |
 //! | raise alerts | `alerts`: [`Alerts`] |
 //! | run programs as handlers | `program`: [`Program`] |
-//! | several processes, restarted when they die | `process`: [`Supervisor`], [`Supervised`] |
-//! | start it, stop it | `worker`: [`Worker`], [`RunningWorker`]; what its parts share: `shared` |
-//! | step by step, for tests | `manual`: [`ManualWorker`] |
+//! | supervise worker processes, and restart them when they die | `process`: [`Supervisor`], [`Supervised`] |
+//! | start and stop the worker | `worker`: [`Worker`], [`RunningWorker`]; state that its parts share: `shared` |
+//! | run a worker step by step, for tests | `manual`: [`ManualWorker`] |
 
 mod alerts;
 mod claimer;

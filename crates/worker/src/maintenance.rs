@@ -24,21 +24,21 @@ const RETENTION_LOCK: &str = "punctual.retention";
 
 /// Requeues the jobs of lost workers, and runs the maintenance of the store, until `done`.
 pub(crate) async fn reap_on(shared: Arc<Shared>, mut restart: Restart, done: CancellationToken) {
-    let mut seen = Seen::default();
+    let mut expired_leases = ExpiredLeases::default();
     while done.run_until_cancelled(time::sleep(REAP_PERIOD)).await.is_some() {
-        match seen.reap(&**shared.store()).await {
+        match expired_leases.reap(&**shared.store()).await {
             Ok(0) => {}
             Ok(jobs) => {
                 shared.counters.reaped.fetch_add(jobs as u64, Ordering::Relaxed);
-                tracing::warn!(worker = %shared.id, jobs, "returned the jobs of lost workers to the queue");
+                tracing::warn!(worker = %shared.id, jobs, "requeued the jobs of lost workers");
             }
-            Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot look for expired leases"),
+            Err(error) => tracing::warn!(worker = %shared.id, %error, "cannot search for expired leases"),
         }
-        if let Err(error) = restart.look(&shared).await {
-            tracing::warn!(worker = %shared.id, %error, "cannot drop ephemeral jobs of a former run");
+        if let Err(error) = restart.check(&shared).await {
+            tracing::warn!(worker = %shared.id, %error, "cannot remove ephemeral jobs of an earlier run");
         }
         if let Err(error) = shared.store().maintain().await {
-            tracing::warn!(worker = %shared.id, %error, "the store's own upkeep broke off; it will be tried again");
+            tracing::warn!(worker = %shared.id, %error, "store maintenance failed; retrying");
         }
     }
 }
@@ -56,9 +56,9 @@ pub(crate) async fn retain_on(shared: Arc<Shared>, retention: Retention, done: C
 
 /// Leases that were found expired, each with the time since which its renewal could have been stored.
 #[derive(Debug, Default)]
-struct Seen(HashMap<(AttemptId, Option<Timestamp>), Instant>);
+struct ExpiredLeases(HashMap<(AttemptId, Option<Timestamp>), Instant>);
 
-impl Seen {
+impl ExpiredLeases {
     /// Settles claims with expired leases as lost; returns their number. Leases within [`EngineStore::renewal_grace`]
     /// are left for later.
     async fn reap(&mut self, store: &dyn Store) -> StoreResult<usize> {
@@ -121,13 +121,13 @@ async fn retain(shared: &Shared, retention: Retention) {
     match shared.store().lock(RETENTION_LOCK.into(), owner, RETENTION_PERIOD - Duration::from_secs(60)).await {
         Ok(Some(_)) => {}
         Ok(None) => return,
-        Err(error) => return tracing::warn!(worker = %shared.id, %error, "cannot take the lock for retention"),
+        Err(error) => return tracing::warn!(worker = %shared.id, %error, "cannot acquire the lock for retention"),
     }
     match shared.punctual.admin("retention").cleanup(retention, |_| ()).await {
         Ok(done) => {
             tracing::info!(deleted = done.deleted, purged = done.purged, trimmed = done.trimmed, "retention ran")
         }
-        Err(error) => tracing::warn!(worker = %shared.id, %error, "retention broke off"),
+        Err(error) => tracing::warn!(worker = %shared.id, %error, "retention failed"),
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) enum Restart {
 
 impl Restart {
     /// Checks whether this was a restart.
-    pub(crate) async fn look(&mut self, shared: &Shared) -> StoreResult<()> {
+    pub(crate) async fn check(&mut self, shared: &Shared) -> StoreResult<()> {
         if *self == Self::Clear {
             return Ok(());
         }
@@ -172,7 +172,7 @@ async fn drop_ephemeral(shared: &Shared, before: Timestamp) -> StoreResult<()> {
         }
     }
     if dropped > 0 {
-        tracing::info!(jobs = dropped, "dropped ephemeral jobs of a former run");
+        tracing::info!(jobs = dropped, "removed ephemeral jobs of an earlier run");
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub struct ManualWorker {
     punctual: Punctual,
     registry: Registry,
     config: Config,
-    desk: Option<Arc<AlertQueue>>,
+    alert_queue: Option<Arc<AlertQueue>>,
 }
 
 /// A job that was run, with its new status.
@@ -40,16 +40,21 @@ pub struct Ran {
 struct RecordedProgress(Mutex<Vec<ProgressReport>>);
 
 impl ProgressSink for RecordedProgress {
-    fn take(&self, note: ProgressReport) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    fn take(&self, report: ProgressReport) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         true
     }
 }
 
 impl ManualWorker {
-    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config, desk: Option<Arc<AlertQueue>>) -> Self {
+    pub(crate) fn new(
+        punctual: Punctual,
+        registry: Registry,
+        config: Config,
+        alert_queue: Option<Arc<AlertQueue>>,
+    ) -> Self {
         let id = WorkerId::from_bits(punctual.ids().next(punctual.store().now()));
-        Self { id, punctual, registry, config, desk }
+        Self { id, punctual, registry, config, alert_queue }
     }
 
     /// Runs the next due job, if there is one.
@@ -72,14 +77,14 @@ impl ManualWorker {
 
     /// Enqueues the due occurrences of schedules; returns their number.
     pub async fn tick(&self) -> Result<usize, Error> {
-        Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string(), self.desk.as_deref()).await?.occurrences)
+        Ok(ticker::tick(&**self.punctual.store(), &self.id.to_string(), self.alert_queue.as_deref()).await?.occurrences)
     }
 
     /// Checks for alert conditions, if [`Alerts`](crate::Alerts) are set, and returns the alerts that were raised.
     /// Their delivery jobs run like any other job.
-    pub async fn look_for_alerts(&self) -> Result<Vec<Alert>, Error> {
-        match &self.desk {
-            Some(desk) => alerts::look(desk).await,
+    pub async fn check_alerts(&self) -> Result<Vec<Alert>, Error> {
+        match &self.alert_queue {
+            Some(alert_queue) => alerts::check_once(alert_queue).await,
             None => Ok(Vec::new()),
         }
     }
@@ -99,11 +104,11 @@ impl ManualWorker {
     }
 
     async fn execute(&self, claim: Claim) -> Result<Ran, Error> {
-        let (store, notes) = (self.punctual.store(), Arc::new(RecordedProgress::default()));
+        let (store, reports) = (self.punctual.store(), Arc::new(RecordedProgress::default()));
         if claim.job.needs_confirmation() {
             store.confirm(self.id, vec![claim.attempt_id()]).await?;
         }
-        let ctx = Context::new(self.punctual.clone(), claim.clone(), notes.clone());
+        let ctx = Context::new(self.punctual.clone(), claim.clone(), reports.clone());
         let span = span::open(&claim);
         let outcome = match self.registry.find(&claim.job.spec.name) {
             Some(handler) => match time::timeout(claim.job.spec.timeout, run(handler, ctx.clone(), span.clone())).await
@@ -116,8 +121,8 @@ impl ManualWorker {
         span::close(&span, Some(&outcome));
         ctx.stop();
         ctx.end_notes();
-        let notes = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
-        store.report_progress(notes).await?;
+        let reports = std::mem::take(&mut *reports.0.lock().unwrap_or_else(PoisonError::into_inner));
+        store.report_progress(reports).await?;
         store.settle(vec![settle(&claim, outcome, 0.5)]).await?;
         let Job { id, status, .. } = self.punctual.job(claim.job.id).await?;
         Ok(Ran { id, status })

@@ -5,7 +5,7 @@ use punctual_core::{AttemptId, ProgressReport, Settlement};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Capacity of the channel; if it is full, a handler that ends waits for the store.
-const MAILBOX_MAX_LETTERS: usize = 10_000;
+const OUTBOX_MAX_MESSAGES: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) enum OutboxMessage {
@@ -30,14 +30,14 @@ pub(crate) struct Outbox(mpsc::Sender<OutboxMessage>);
 
 impl Outbox {
     pub(crate) fn new() -> (Self, Inbox) {
-        let (sender, receiver) = mpsc::channel(MAILBOX_MAX_LETTERS);
+        let (sender, receiver) = mpsc::channel(OUTBOX_MAX_MESSAGES);
         (Self(sender), Inbox(receiver))
     }
 
     /// Sends the outcome of an execution.
     pub(crate) async fn settle(&self, ended: Ended) {
         if self.0.send(OutboxMessage::Settle(ended)).await.is_err() {
-            tracing::error!("the settler is gone; the lease will run out and the job will be run again");
+            tracing::error!("the settler has ended; the lease will expire and the job will run again");
         }
     }
 
@@ -50,11 +50,11 @@ impl Outbox {
 
 impl ProgressSink for Outbox {
     /// A report is dropped if the channel is full: a handler never waits for its own logs.
-    fn take(&self, note: ProgressReport) -> bool {
-        let attempt = note.attempt;
-        let full = matches!(self.0.try_send(OutboxMessage::ProgressReport(note)), Err(TrySendError::Full(_)));
+    fn take(&self, report: ProgressReport) -> bool {
+        let attempt = report.attempt;
+        let full = matches!(self.0.try_send(OutboxMessage::ProgressReport(report)), Err(TrySendError::Full(_)));
         if full {
-            tracing::debug!(job = %attempt.job, %attempt, "dropped what a handler said: the store is too slow");
+            tracing::debug!(job = %attempt.job, %attempt, "dropped a progress report: the store is too slow");
         }
         !full
     }

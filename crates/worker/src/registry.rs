@@ -46,9 +46,10 @@ impl<J: Job> Handler for Typed<J> {
         let state = self.state.clone();
         Box::pin(async move {
             // An invalid payload will not become valid: no retry.
-            let job: J = ctx.claim().job.spec.payload.read().map_err(|error| data("payload", &error.to_string()))?;
+            let job: J =
+                ctx.claim().job.spec.payload.read().map_err(|error| invalid_data("payload", &error.to_string()))?;
             let output = job.run(ctx, state).await?;
-            let result = Json::of(&output).map_err(|error| data("result", &error.to_string()))?;
+            let result = Json::of(&output).map_err(|error| invalid_data("result", &error.to_string()))?;
             Ok((result.as_str() != "null").then_some(result))
         })
     }
@@ -61,13 +62,13 @@ impl<J: Job> Handler for Typed<J> {
 /// Checks a result before it is stored.
 pub(crate) fn check_result(result: Option<Json>) -> HandlerResult {
     if let Some(result) = &result {
-        result.check("result", limits::RESULT_MAX_BYTES).map_err(|invalid| data("result", &invalid.problem))?;
+        result.check("result", limits::RESULT_MAX_BYTES).map_err(|invalid| invalid_data("result", &invalid.problem))?;
     }
     Ok(result)
 }
 
-fn data(what: &str, problem: &str) -> Failure {
-    Failure::of(JobError::coded(E_DATA, format!("the {what} does not fit the job: {problem}")), Retry::Never)
+fn invalid_data(field: &str, problem: &str) -> Failure {
+    Failure::of(JobError::coded(E_DATA, format!("invalid {field}: {problem}")), Retry::Never)
 }
 
 /// All handlers of a worker.

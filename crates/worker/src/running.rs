@@ -16,10 +16,10 @@ use tokio::{sync::Notify, time::Instant};
 
 /// A handle to one execution.
 #[derive(Debug, Clone)]
-pub(crate) struct Execution(Arc<Reach>);
+pub(crate) struct Execution(Arc<ExecutionState>);
 
 #[derive(Debug)]
-struct Reach {
+struct ExecutionState {
     attempt: AttemptId,
     /// The earlier execution of the same job that this one replaces.
     older: Option<Execution>,
@@ -49,7 +49,7 @@ const GIVEN_UP: u8 = 3;
 
 impl Execution {
     fn new(attempt: AttemptId, older: Option<Self>) -> Self {
-        Self(Arc::new(Reach {
+        Self(Arc::new(ExecutionState {
             attempt,
             older,
             lost: Notify::new(),
@@ -240,7 +240,7 @@ pub(crate) struct Running {
     /// execution has ended.
     confirmed: Confirmed,
     /// The next time at which leases are checked, whatever is confirmed meanwhile.
-    next_look: Option<Instant>,
+    next_check: Option<Instant>,
 }
 
 /// The known times of a claim when its execution begins, by this worker's own clock.
@@ -261,26 +261,26 @@ impl ClaimTimes {
 
 impl Running {
     /// Begins an execution. `None` if this attempt has already ended and its outcome is being stored.
-    pub(crate) fn begin(&mut self, hold: ClaimTimes) -> Option<Begun> {
-        let ClaimTimes { attempt, lease_until, unrecorded_until } = hold;
+    pub(crate) fn begin(&mut self, times: ClaimTimes) -> Option<Begun> {
+        let ClaimTimes { attempt, lease_until, unrecorded_until } = times;
         let entry = match self.unsettled.entry(attempt) {
             Entry::Occupied(held) if held.get().execution.is_ended() => return None,
             entry => entry,
         };
         let execution = match self.present.entry(attempt.job) {
-            Entry::Vacant(place) => place.insert(Execution::new(attempt, None)).clone(),
-            Entry::Occupied(mut place) => {
-                let execution = Execution::new(attempt, Some(place.get().clone()));
-                place.insert(execution.clone());
+            Entry::Vacant(entry) => entry.insert(Execution::new(attempt, None)).clone(),
+            Entry::Occupied(mut entry) => {
+                let execution = Execution::new(attempt, Some(entry.get().clone()));
+                entry.insert(execution.clone());
                 execution
             }
         };
         entry.insert_entry(Held { execution: execution.clone(), lease_until, unrecorded_until });
         if let Some(older) = execution.older().filter(|older| older.replace()) {
-            tracing::warn!(job = %attempt.job, %attempt, older = %older.attempt(), "claimed a job that is still in hand: its older execution is ended");
+            tracing::warn!(job = %attempt.job, %attempt, older = %older.attempt(), "claimed a job that still runs here: its older execution is stopped");
             self.remove(older);
         }
-        Some(Begun { execution, over_at: hold.over_at() })
+        Some(Begun { execution, over_at: times.over_at() })
     }
 
     /// An attempt has been settled.
@@ -310,13 +310,13 @@ impl Running {
 
     /// Marks the handler of an execution as gone; returns whether the execution was given up.
     pub(crate) fn gone(&mut self, execution: &Execution) -> bool {
-        if let Entry::Occupied(mut place) = self.present.entry(execution.attempt().job)
-            && place.get().is(execution)
+        if let Entry::Occupied(mut entry) = self.present.entry(execution.attempt().job)
+            && entry.get().is(execution)
         {
             // It may have ended while it waited for an earlier execution.
             match execution.and_older().skip(1).find(|older| !older.is_gone()) {
-                Some(older) => place.insert(older.clone()),
-                None => place.remove(),
+                Some(older) => entry.insert(older.clone()),
+                None => entry.remove(),
             };
         }
         execution.0.gone.store(true, Ordering::SeqCst);
@@ -364,8 +364,8 @@ impl Running {
     }
 
     /// Whether the lease of an execution may expire before the next check.
-    pub(crate) fn is_over_before_next_look(&self, hold: ClaimTimes) -> bool {
-        self.next_look.is_none_or(|next| hold.over_at() < next)
+    pub(crate) fn expires_before_next_check(&self, times: ClaimTimes) -> bool {
+        self.next_check.is_none_or(|next| times.over_at() < next)
     }
 
     /// Notifies the executors whose leases have expired by this worker's clock or whose executions were not recorded in
@@ -376,14 +376,14 @@ impl Running {
         latest: Instant,
         unrecorded_until: impl Fn(AttemptId) -> Option<Instant>,
     ) -> Instant {
-        let mut next_look = latest;
+        let mut next_check = latest;
         for held in self.unsettled.values_mut() {
             if let Some(at) = held.expire(now, self.alive_until, &unrecorded_until) {
-                next_look = next_look.min(at);
+                next_check = next_check.min(at);
             }
         }
-        self.next_look = Some(next_look);
-        next_look
+        self.next_check = Some(next_check);
+        next_check
     }
 
     /// The same check as [`expire`](Self::expire), for one execution.

@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     /// Number of callers that wait until there is nothing left to run.
     pub(crate) awaiting_empty: AtomicUsize,
     /// Sends messages to the settler.
-    pub(crate) mailbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<Outbox>,
     /// Sends requests to the confirmer.
     pub(crate) confirmer: Confirmer,
     running: Mutex<Running>,
@@ -80,8 +80,8 @@ pub(crate) struct Shared {
     pub(crate) short_lease: Notify,
     /// The load, for tasks that wait for it.
     pub(crate) load: watch::Sender<Load>,
-    /// Look for jobs again: a caller wants to know whether there are none.
-    pub(crate) look: Notify,
+    /// Claim again without waiting for jobs: a caller waits for the worker to become empty.
+    pub(crate) claim_now: Notify,
     /// Claim no more jobs.
     pub(crate) draining: CancellationToken,
     /// Release the jobs that still run.
@@ -102,12 +102,12 @@ pub(crate) struct Load {
     /// Number of claims that began. A caller that has enqueued jobs trusts only a claim that began afterwards.
     claims: u64,
     /// The last claim, if it returned no job.
-    starved: Option<Mark>,
+    empty_claim: Option<ClaimStart>,
 }
 
 /// The time at which a claim began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ClaimStart {
     settled_times: u64,
     claim: u64,
 }
@@ -120,8 +120,8 @@ impl Load {
 
     /// Whether nothing runs, and a claim that began after this number of others has returned no job.
     pub(crate) fn is_empty_since(self, claims: u64) -> bool {
-        let proves = |mark: Mark| mark.settled_times == self.settled_times && mark.claim > claims;
-        self.unsettled == 0 && self.starved.is_some_and(proves)
+        let proves = |start: ClaimStart| start.settled_times == self.settled_times && start.claim > claims;
+        self.unsettled == 0 && self.empty_claim.is_some_and(proves)
     }
 }
 
@@ -150,7 +150,7 @@ pub struct Stats {
     pub failed: u64,
     /// Executions that failed for the last time.
     pub died: u64,
-    /// Executions that were given back or snoozed.
+    /// Executions that were released or snoozed.
     pub released: u64,
     /// Settlements that were rejected because they came too late.
     pub stale: u64,
@@ -186,27 +186,28 @@ impl Stats {
     }
 }
 
+/// The senders of the channels to the tasks of a worker.
+pub(crate) struct Senders {
+    pub(crate) outbox: Outbox,
+    pub(crate) confirmer: Confirmer,
+}
+
 impl Shared {
-    pub(crate) fn new(
-        id: WorkerId,
-        punctual: Punctual,
-        registry: Registry,
-        config: Config,
-        (mailbox, confirmer): (Outbox, Confirmer),
-    ) -> Arc<Self> {
+    pub(crate) fn new(punctual: Punctual, registry: Registry, config: Config, senders: Senders) -> Arc<Self> {
+        let Senders { outbox, confirmer } = senders;
         Arc::new(Self {
-            id,
+            id: WorkerId::from_bits(punctual.ids().next(punctual.store().now())),
             punctual,
             registry,
             isolator: Isolator::new(config.isolation),
             awaiting_empty: AtomicUsize::new(0),
             config,
-            mailbox: Arc::new(mailbox),
+            outbox: Arc::new(outbox),
             confirmer,
             running: Mutex::default(),
             short_lease: Notify::new(),
             load: watch::Sender::new(Load::default()),
-            look: Notify::new(),
+            claim_now: Notify::new(),
             draining: CancellationToken::new(),
             releasing: CancellationToken::new(),
             hurried: CancellationToken::new(),
@@ -226,11 +227,11 @@ impl Shared {
     pub(crate) fn begin(&self, claims: impl IntoIterator<Item = (AttemptId, Instant)>) -> Vec<Option<Begun>> {
         let mut running = self.running();
         let begin = |(attempt, lease_until)| {
-            let hold = ClaimTimes { attempt, lease_until, unrecorded_until: self.unrecorded_until(attempt) };
-            if running.is_over_before_next_look(hold) {
+            let times = ClaimTimes { attempt, lease_until, unrecorded_until: self.unrecorded_until(attempt) };
+            if running.expires_before_next_check(times) {
                 self.short_lease.notify_one();
             }
-            running.begin(hold)
+            running.begin(times)
         };
         let begun: Vec<_> = claims.into_iter().map(begin).collect();
         self.load.send_modify(|load| load.unsettled = running.unsettled_count());
@@ -252,14 +253,14 @@ impl Shared {
     }
 
     /// Begins a claim, which ends with [`claimed`](Self::claimed).
-    pub(crate) fn begin_claim(&self) -> Mark {
-        let mut mark = None;
+    pub(crate) fn begin_claim(&self) -> ClaimStart {
+        let mut start = None;
         self.load.send_if_modified(|load| {
             load.claims += 1;
-            mark = Some(Mark { settled_times: load.settled_times, claim: load.claims });
+            start = Some(ClaimStart { settled_times: load.settled_times, claim: load.claims });
             false
         });
-        mark.unwrap_or(Mark { settled_times: 0, claim: 0 })
+        start.unwrap_or(ClaimStart { settled_times: 0, claim: 0 })
     }
 
     /// Counts claimed jobs.
@@ -272,12 +273,12 @@ impl Shared {
         self.awaiting_empty.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends the claim that began at `mark`: it returned this number of jobs, and a rate limit may have held back
+    /// Ends the claim that began at `start`: it returned this number of jobs, and a rate limit may have held back
     /// others.
-    pub(crate) fn claimed(&self, mark: Mark, jobs: usize, held_back: bool) {
+    pub(crate) fn claimed(&self, start: ClaimStart, jobs: usize, held_back: bool) {
         self.count_claimed(jobs);
-        let starved = (jobs == 0 && !held_back).then_some(mark);
-        self.load.send_if_modified(|load| std::mem::replace(&mut load.starved, starved) != starved);
+        let empty_claim = (jobs == 0 && !held_back).then_some(start);
+        self.load.send_if_modified(|load| std::mem::replace(&mut load.empty_claim, empty_claim) != empty_claim);
     }
 
     /// The attempts whose leases are renewed.
@@ -328,9 +329,9 @@ impl Shared {
     }
 
     /// The store has received a heartbeat of this worker that was sent at this time.
-    pub(crate) fn confirm_alive(&self, given_at: Instant) {
+    pub(crate) fn confirm_alive(&self, sent_at: Instant) {
         if let Some(silence) = self.store().worker_silence_max() {
-            self.running().confirm_alive(given_at + silence);
+            self.running().confirm_alive(sent_at + silence);
         }
     }
 
@@ -364,9 +365,9 @@ impl Shared {
     pub(crate) fn give_up(&self, execution: &Execution) {
         let attempt = execution.attempt();
         if execution.is_lease_over() {
-            tracing::warn!(job = %attempt.job, %attempt, "the lease is over and the store could not be reached to extend it: the execution is given up");
+            tracing::warn!(job = %attempt.job, %attempt, "gave up an execution: its lease expired and the store could not be reached to extend it");
         } else {
-            tracing::warn!(job = %attempt.job, %attempt, "the job is no longer ours: cancelled, claimed again, or the lease ran out");
+            tracing::warn!(job = %attempt.job, %attempt, "gave up an execution: its job was cancelled or claimed again, or its lease expired");
         }
         self.counters.lost_leases.fetch_add(1, Ordering::Relaxed);
         execution.give_up();
@@ -395,7 +396,7 @@ impl Shared {
     /// lease expires.
     pub(crate) fn gone(&self, execution: &Execution) {
         let (attempt, given_up) = (execution.attempt(), self.running().gone(execution));
-        if given_up && (execution.is_lease_over() || !self.mailbox.gone(attempt)) {
+        if given_up && (execution.is_lease_over() || !self.outbox.gone(attempt)) {
             self.released(&[attempt]);
         }
     }
@@ -422,8 +423,8 @@ impl Shared {
 
 /// Receives the reports of handlers.
 impl ProgressSink for Shared {
-    fn take(&self, note: ProgressReport) -> bool {
-        self.mailbox.take(note)
+    fn take(&self, report: ProgressReport) -> bool {
+        self.outbox.take(report)
     }
 
     fn extended(&self, attempt: AttemptId, lease_until: time::Instant) {

@@ -7,7 +7,7 @@ use std::{
 
 use punctual_core::{
     Change, JobId, Overlap, Schedule, ScheduleSave, Store, StoreError, StoreResult, Timestamp, Verb,
-    schedule::{AHEAD, Due, due, look_at},
+    schedule::{AHEAD, Due, due, evaluation_time},
 };
 use tokio::{
     task,
@@ -24,11 +24,11 @@ const LOCK: &str = "punctual.schedules.tick";
 const LOCK_TTL: Duration = Duration::from_secs(2);
 /// How long a schedule is overdue before a worker ignores the lock of another one, which may have been taken with a
 /// wrong clock.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OVERDUE_MAX: Duration = Duration::from_secs(10);
 /// Maximum time between two checks: a schedule may have been added meanwhile.
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// Time until the next check if another worker holds the lock.
-const BUSY_PERIOD: Duration = Duration::from_millis(50);
+const LOCKED_PERIOD: Duration = Duration::from_millis(50);
 /// Number of schedules per page.
 const PAGE_SCHEDULES: usize = 500;
 /// Maximum number of jobs per transaction, unless a single schedule has more to catch up with.
@@ -48,32 +48,32 @@ pub(crate) struct Ticked {
     /// The next time at which a schedule must be checked, if known.
     next: Option<Timestamp>,
     /// Whether another worker held the lock.
-    elsewhere: bool,
+    locked_by_other: bool,
 }
 
 /// Runs ticks until `done`.
-pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<AlertQueue>>, done: CancellationToken) {
+pub(crate) async fn tick_on(shared: Arc<Shared>, alert_queue: Option<Arc<AlertQueue>>, done: CancellationToken) {
     let (owner, mut repaired_at) = (shared.id.to_string(), None);
     loop {
         if repaired_at.is_none_or(|at: Instant| at.elapsed() >= REPAIR.0) {
             repaired_at = Some(Instant::now());
             if let Err(error) = repair(&**shared.store(), &owner).await {
-                tracing::warn!(worker = %shared.id, %error, "cannot look for schedules that are too far ahead");
+                tracing::warn!(worker = %shared.id, %error, "cannot search for schedules that are too far ahead");
             }
         }
-        let ticked = match tick(&**shared.store(), &owner, desk.as_deref()).await {
+        let ticked = match tick(&**shared.store(), &owner, alert_queue.as_deref()).await {
             Ok(ticked) => ticked,
             Err(error) => {
-                tracing::warn!(worker = %shared.id, %error, "cannot enqueue what schedules say; it will be tried again");
+                tracing::warn!(worker = %shared.id, %error, "cannot enqueue the occurrences of schedules; retrying");
                 Ticked::default()
             }
         };
         shared.counters.occurrences.fetch_add(ticked.occurrences as u64, Ordering::Relaxed);
         shared.counters.misfires.fetch_add(ticked.misfires as u64, Ordering::Relaxed);
         let pause = match ticked.next {
-            _ if ticked.elsewhere => BUSY_PERIOD,
-            Some(at) => at.since(shared.store().now()).min(LOOK_PERIOD),
-            None => LOOK_PERIOD,
+            _ if ticked.locked_by_other => LOCKED_PERIOD,
+            Some(at) => at.since(shared.store().now()).min(CHECK_PERIOD),
+            None => CHECK_PERIOD,
         };
         if done.run_until_cancelled(time::sleep(pause)).await.is_none() {
             return;
@@ -81,10 +81,10 @@ pub(crate) async fn tick_on(shared: Arc<Shared>, desk: Option<Arc<AlertQueue>>, 
     }
 }
 
-/// Enqueues all due occurrences, in pages, longest overdue first. Misfires are reported to `desk`.
-pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueue>) -> StoreResult<Ticked> {
+/// Enqueues all due occurrences, in pages, longest overdue first. Misfires are reported to `alert_queue`.
+pub(crate) async fn tick(store: &dyn Store, owner: &str, alert_queue: Option<&AlertQueue>) -> StoreResult<Ticked> {
     let (mut ticked, now) = (Ticked::default(), store.now());
-    let place = TickContext { store, desk, now };
+    let context = TickContext { store, alert_queue, now };
     let until = now.after(AHEAD);
     let first = store.upcoming(None, until, PAGE_SCHEDULES).await?;
     if !ticked.is_due(now, &first) {
@@ -93,7 +93,7 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueu
     let overdue = first.first().and_then(|schedule| schedule.next_run_at).map_or(Duration::ZERO, |at| now.since(at));
     let mut after = None;
     // The lock is renewed for every page: all pages together may take longer than its duration.
-    while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() || overdue > PATIENCE {
+    while store.lock(LOCK.to_owned(), owner.to_owned(), LOCK_TTL).await?.is_some() || overdue > OVERDUE_MAX {
         // Continue after the last page: its schedules have moved to later times, and reading past them takes time.
         let page = store.upcoming(after.take(), until, PAGE_SCHEDULES).await?;
         let Some(last) = page.last() else {
@@ -102,19 +102,19 @@ pub(crate) async fn tick(store: &dyn Store, owner: &str, desk: Option<&AlertQueu
         };
         after = Some((last.next_run_at.unwrap_or(until), last.spec.name.clone()));
         ticked.is_due(now, &page);
-        enqueue_page(&place, page, &mut ticked).await?;
+        enqueue_page(&context, page, &mut ticked).await?;
         // Claims must not wait for the whole tick.
         task::yield_now().await;
     }
-    Ok(Ticked { elsewhere: true, ..ticked })
+    Ok(Ticked { locked_by_other: true, ..ticked })
 }
 
 impl Ticked {
     /// Whether one of these schedules must be checked now; records the next time of the others.
     fn is_due(&mut self, now: Timestamp, upcoming: &[Schedule]) -> bool {
-        let look = |schedule: &Schedule| Some(look_at(schedule.spec.overlap, schedule.next_run_at?));
+        let check_at = |schedule: &Schedule| Some(evaluation_time(schedule.spec.overlap, schedule.next_run_at?));
         let (due, later): (Vec<Timestamp>, Vec<Timestamp>) =
-            upcoming.iter().filter_map(look).partition(|at| *at <= now);
+            upcoming.iter().filter_map(check_at).partition(|at| *at <= now);
         self.next = self.next.into_iter().chain(later).min();
         !due.is_empty()
     }
@@ -124,7 +124,7 @@ impl Ticked {
 struct TickContext<'a> {
     store: &'a dyn Store,
     /// Receives misfires, if alerts are enabled.
-    desk: Option<&'a AlertQueue>,
+    alert_queue: Option<&'a AlertQueue>,
     now: Timestamp,
 }
 
@@ -135,11 +135,11 @@ struct Step {
 }
 
 /// Enqueues the due occurrences of a page of schedules.
-async fn enqueue_page(place: &TickContext<'_>, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
-    let store = place.store;
+async fn enqueue_page(context: &TickContext<'_>, page: Vec<Schedule>, ticked: &mut Ticked) -> StoreResult<()> {
+    let store = context.store;
     let (mut steps, mut jobs, mut bytes): (Vec<Step>, usize, usize) = (Vec::new(), 0, 0);
     for schedule in page {
-        let Some(step) = decide(place, schedule, ticked).await? else { continue };
+        let Some(step) = decide(context, schedule, ticked).await? else { continue };
         let of_step = step.save.jobs.iter().map(|job| job.spec.payload.as_str().len()).sum::<usize>();
         if !steps.is_empty() && (jobs + step.save.jobs.len() > PAGE_JOBS || bytes + of_step > PAGE_BYTES) {
             ticked.occurrences += enqueue(store, std::mem::take(&mut steps)).await?;
@@ -169,7 +169,7 @@ async fn enqueue(store: &dyn Store, steps: Vec<Step>) -> StoreResult<usize> {
             Ok(enqueued) => jobs += enqueued,
             Err(error @ (StoreError::Other(_) | StoreError::CorruptRow { .. })) => {
                 let schedule = &step.save.schedule.spec.name;
-                tracing::error!(schedule, %error, "cannot enqueue what a schedule says");
+                tracing::error!(schedule, %error, "cannot enqueue the occurrences of a schedule");
             }
             Err(error) => return Err(error),
         }
@@ -193,9 +193,9 @@ async fn enqueue_together(store: &dyn Store, steps: &[Step]) -> StoreResult<usiz
 }
 
 /// The change to a schedule; `None` if it is not due.
-async fn decide(place: &TickContext<'_>, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<Step>> {
-    let TickContext { store, desk, now } = *place;
-    if schedule.next_run_at.is_none_or(|at| look_at(schedule.spec.overlap, at) > now) {
+async fn decide(context: &TickContext<'_>, schedule: Schedule, ticked: &mut Ticked) -> StoreResult<Option<Step>> {
+    let TickContext { store, alert_queue, now } = *context;
+    if schedule.next_run_at.is_none_or(|at| evaluation_time(schedule.spec.overlap, at) > now) {
         return Ok(None);
     }
     let previous = unfinished(store, &schedule).await?;
@@ -208,10 +208,11 @@ async fn decide(place: &TickContext<'_>, schedule: Schedule, ticked: &mut Ticked
     if decided.misfired {
         ticked.misfires += 1;
         let (since, run) = (schedule.next_run_at, decided.occurrences.len());
-        tracing::warn!(schedule = name, ?since, run, "a schedule misfired: no process was running when it was due");
-        alerts = desk.map(|desk| desk.missed(&schedule, run, ticked.misfires, now)).unwrap_or_default();
+        tracing::warn!(schedule = name, ?since, run, "schedule misfired: no worker was running when it was due");
+        alerts =
+            alert_queue.map(|alert_queue| alert_queue.missed(&schedule, run, ticked.misfires, now)).unwrap_or_default();
     } else if decided.skipped {
-        tracing::info!(schedule = name, "left out an occurrence: the one before is unfinished");
+        tracing::info!(schedule = name, "skipped an occurrence: the previous one is unfinished");
     }
     let cancel = previous.filter(|_| decided.cancel_previous);
     let mut save = advanced(schedule, decided);
@@ -265,27 +266,23 @@ pub(crate) async fn repair(store: &dyn Store, owner: &str) -> StoreResult<()> {
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.spec.name.clone());
         let now = store.now();
-        let saves: Vec<ScheduleSave> = page.into_iter().filter_map(|schedule| brought_back(schedule, now)).collect();
+        let saves: Vec<ScheduleSave> = page.into_iter().filter_map(|schedule| corrected(schedule, now)).collect();
         if !saves.is_empty() {
             store.save_schedules(saves).await?;
         }
     }
 }
 
-fn brought_back(mut schedule: Schedule, now: Timestamp) -> Option<ScheduleSave> {
+fn corrected(mut schedule: Schedule, now: Timestamp) -> Option<ScheduleSave> {
     let timing = schedule.spec.timing().ok().filter(|_| schedule.enabled)?;
     let latest = timing.next(now.after(AHEAD + REPAIR_SLACK)).ok()??;
     if schedule.next_run_at.is_some_and(|at| at <= latest) {
         return None;
     }
     let too_far = schedule.next_run_at.map_or_else(|| "the end".to_owned(), |at| at.to_string());
-    tracing::warn!(
-        schedule = schedule.spec.name,
-        too_far,
-        "a wrong clock had sent a schedule ahead; it is brought back"
-    );
+    tracing::warn!(schedule = schedule.spec.name, too_far, "corrected a schedule that a wrong clock had moved ahead");
     schedule.next_run_at = timing.next(now).ok()?;
     schedule.updated_by = "punctual".to_owned();
-    let done = Some(format!("brought back from {too_far}"));
+    let done = Some(format!("corrected from {too_far}"));
     Some(ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done })
 }

@@ -22,12 +22,12 @@ use crate::{
     outbox::Outbox,
     registry::Registry,
     settler,
-    shared::{Config, QueueOrder, Shared},
+    shared::{Config, QueueOrder, Senders, Shared},
     ticker,
 };
 
 /// How long after the grace period jobs are released whose handlers did not react to the request to stop.
-const DEAF_SLACK: Duration = Duration::from_millis(500);
+const UNRESPONSIVE_SLACK: Duration = Duration::from_millis(500);
 
 /// Entry point to create a worker: see [`Worker::builder`].
 #[derive(Debug)]
@@ -189,12 +189,12 @@ impl WorkerBuilder {
         if let Some(alerts) = &self.alerts {
             alerts.check()?;
         }
-        self.registry.names().iter().try_for_each(|name| check::word("name", name, limits::NAME_MAX_CHARS))?;
-        queues.iter().try_for_each(|queue| check::word("queue", queue, limits::QUEUE_MAX_CHARS))?;
+        self.registry.names().iter().try_for_each(|name| check::name("name", name, limits::NAME_MAX_CHARS))?;
+        queues.iter().try_for_each(|queue| check::name("queue", queue, limits::QUEUE_MAX_CHARS))?;
         if let QueueOrder::Weighted(weights) = &self.config.order
             && weights.iter().any(|weight| !(1..=1_000).contains(weight))
         {
-            return Err(Invalid::new("weight", "a queue's weight is between 1 and 1000"));
+            return Err(Invalid::new("weight", "must be between 1 and 1000"));
         }
         if self.config.order != QueueOrder::Together && queues.len() > 1_000 {
             return Err(Invalid::too_long("queues", queues.len(), 1_000, "queues in an order"));
@@ -214,17 +214,16 @@ impl WorkerBuilder {
         if let Some((owner, schedules)) = self.schedules {
             self.punctual.sync_schedules(&owner, schedules).await?;
         }
-        let desk = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
-        let courier = desk.as_ref().map(courier).transpose()?.flatten();
-        let id = WorkerId::from_bits(self.punctual.ids().next(self.punctual.store().now()));
-        let ((mailbox, inbox), (confirmer, requests)) = (Outbox::new(), Confirmer::new());
-        let shared = Shared::new(id, self.punctual, self.registry, self.config, (mailbox, confirmer));
+        let alert_queue = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
+        let delivery_worker = alert_queue.as_ref().map(delivery_worker).transpose()?.flatten();
+        let ((outbox, inbox), (confirmer, requests)) = (Outbox::new(), Confirmer::new());
+        let shared = Shared::new(self.punctual, self.registry, self.config, Senders { outbox, confirmer });
         let works = !shared.config.upkeep_only;
         if works {
             lease::heartbeat(&shared).await;
         }
         let mut restart = Restart::Unclear;
-        restart.look(&shared).await?;
+        restart.check(&shared).await?;
         let done = CancellationToken::new();
         let executions = TaskTracker::new();
         let mut tasks = vec![
@@ -233,10 +232,10 @@ impl WorkerBuilder {
         ];
         if !shared.config.no_upkeep {
             tasks.push(tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())));
-            tasks.push(tokio::spawn(ticker::tick_on(Arc::clone(&shared), desk.clone(), done.clone())));
+            tasks.push(tokio::spawn(ticker::tick_on(Arc::clone(&shared), alert_queue.clone(), done.clone())));
         }
-        if let Some(desk) = desk {
-            tasks.push(tokio::spawn(alerts::watch_on(desk, id.to_string(), done.clone())));
+        if let Some(alert_queue) = alert_queue {
+            tasks.push(tokio::spawn(alerts::watch_on(alert_queue, shared.id.to_string(), done.clone())));
         }
         if let Some(retention) = shared.config.retention {
             tasks.push(tokio::spawn(maintenance::retain_on(Arc::clone(&shared), retention, done.clone())));
@@ -248,24 +247,24 @@ impl WorkerBuilder {
         } else {
             tokio::spawn(async {})
         };
-        tracing::info!(worker = %id, concurrency = shared.config.concurrency, "started");
+        tracing::info!(worker = %shared.id, concurrency = shared.config.concurrency, "started");
         // Started after this worker, which otherwise would not be the first one after a restart.
-        let courier = match courier {
-            Some(courier) => Some(Box::new(Box::pin(courier.start()).await?)),
+        let delivery_worker = match delivery_worker {
+            Some(delivery_worker) => Some(Box::new(Box::pin(delivery_worker.start()).await?)),
             None => None,
         };
-        Ok(RunningWorker { shared, executions, claimer, tasks, done, courier })
+        Ok(RunningWorker { shared, executions, claimer, tasks, done, delivery_worker })
     }
 
     /// Returns the worker in a manual mode for tests.
     pub fn manual(self) -> Result<ManualWorker, Error> {
         self.check()?;
-        let desk = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
+        let alert_queue = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
         let mut registry = self.registry;
-        if let Some(courier) = desk.as_ref().map(courier).transpose()?.flatten() {
-            registry.add_all(courier.registry);
+        if let Some(delivery_worker) = alert_queue.as_ref().map(delivery_worker).transpose()?.flatten() {
+            registry.add_all(delivery_worker.registry);
         }
-        Ok(ManualWorker::new(self.punctual, registry, self.config, desk))
+        Ok(ManualWorker::new(self.punctual, registry, self.config, alert_queue))
     }
 }
 
@@ -278,26 +277,26 @@ pub struct RunningWorker {
     tasks: Vec<JoinHandle<()>>,
     done: CancellationToken,
     /// The worker that delivers alerts to webhooks.
-    courier: Option<Box<RunningWorker>>,
+    delivery_worker: Option<Box<RunningWorker>>,
 }
 
 /// The worker that delivers alerts to webhooks, if there are any. It has slots of its own, since an alert may report
 /// that no slots are left.
 #[cfg(feature = "webhooks")]
-fn courier(desk: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
-    const ALERTS_AT_ONCE: usize = 4;
-    let Some(courier) = alerts::Courier::new(&desk.alerts)? else { return Ok(None) };
-    let mut worker = Worker::builder(desk.punctual.clone())
-        .handler(alerts::ALERT_JOB, move |ctx| Arc::clone(&courier).bring(ctx))
+fn delivery_worker(alert_queue: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
+    const CONCURRENT_DELIVERIES: usize = 4;
+    let Some(handler) = alerts::DeliveryHandler::new(&alert_queue.alerts)? else { return Ok(None) };
+    let mut worker = Worker::builder(alert_queue.punctual.clone())
+        .handler(alerts::ALERT_JOB, move |ctx| Arc::clone(&handler).deliver(ctx))
         .queues([alerts::ALERTS_QUEUE])
-        .concurrency(ALERTS_AT_ONCE)
+        .concurrency(CONCURRENT_DELIVERIES)
         .retention(None);
     worker.config.no_upkeep = true;
     Ok(Some(worker))
 }
 
 #[cfg(not(feature = "webhooks"))]
-fn courier(_: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
+fn delivery_worker(_: &Arc<AlertQueue>) -> Result<Option<WorkerBuilder>, Invalid> {
     Ok(None)
 }
 
@@ -330,7 +329,7 @@ impl RunningWorker {
                 return;
             }
             if now.unsettled == 0 {
-                self.shared.look.notify_one();
+                self.shared.claim_now.notify_one();
             }
             let _ = load.changed().await;
         }
@@ -359,33 +358,33 @@ impl RunningWorker {
     /// Stops like [`stop`](Self::stop); once `hurry` is cancelled, the running handlers are asked to stop, and their
     /// jobs are released within half a second.
     pub async fn stop_or_hurry(self, hurry: &CancellationToken) -> Stats {
-        let Self { shared, executions, claimer, tasks, done, courier } = self;
-        if let Some(courier) = courier {
+        let Self { shared, executions, claimer, tasks, done, delivery_worker } = self;
+        if let Some(delivery_worker) = delivery_worker {
             // Do not wait for an unresponsive webhook: another worker delivers the alert.
-            courier.shared.releasing.cancel();
-            Box::pin(courier.stop_or_hurry(hurry)).await;
+            delivery_worker.shared.releasing.cancel();
+            Box::pin(delivery_worker.stop_or_hurry(hurry)).await;
         }
         // If the caller stops waiting, no task continues to run.
         let mut tasks = Tasks(tasks);
-        tasks.0.push(tokio::spawn(pass_hurry(hurry.clone(), Arc::clone(&shared))));
+        tasks.0.push(tokio::spawn(forward_hurry(hurry.clone(), Arc::clone(&shared))));
         shared.draining.cancel();
         let _ = claimer.await;
         executions.close();
         let drained = hurry.run_until_cancelled(time::timeout(shared.config.drain_timeout, executions.wait())).await;
         if !matches!(drained, Some(Ok(()))) {
-            tracing::warn!(worker = %shared.id, jobs = executions.len(), "giving back jobs that did not end in time");
+            tracing::warn!(worker = %shared.id, jobs = executions.len(), "releasing jobs that did not finish within the drain timeout");
         }
         shared.releasing.cancel();
         tokio::select! {
             () = shared.all_settled() => {}
-            () = shared.grace_over().then(|()| time::sleep(DEAF_SLACK)) => release_deaf(&shared).await,
+            () = shared.grace_over().then(|()| time::sleep(UNRESPONSIVE_SLACK)) => release_unresponsive(&shared).await,
         }
         // The remaining jobs have ended, but the store does not accept their outcomes now. Their work is done, so wait
         // for it.
         let settled = time::timeout(shared.config.drain_timeout, shared.all_settled()).await.is_ok();
         if !settled {
             let jobs = shared.stats().running;
-            tracing::error!(worker = %shared.id, jobs, "stopped before all outcomes were stored; these jobs will run again");
+            tracing::error!(worker = %shared.id, jobs, "stopped before all outcomes were stored; these jobs run again");
         }
         done.cancel();
         // Before deregistering, so that no heartbeat follows.
@@ -394,7 +393,7 @@ impl RunningWorker {
         let _ = time::timeout(shared.config.grace, executions.wait()).await;
         shared.registry.stop().await;
         if let Err(error) = shared.store().deregister(shared.id).await {
-            tracing::warn!(worker = %shared.id, %error, "cannot sign off");
+            tracing::warn!(worker = %shared.id, %error, "cannot deregister");
         }
         tracing::info!(worker = %shared.id, settled, "stopped");
         shared.stats()
@@ -417,27 +416,27 @@ impl Drop for Awaiting<'_> {
     }
 }
 
-async fn pass_hurry(hurry: CancellationToken, shared: Arc<Shared>) {
+async fn forward_hurry(hurry: CancellationToken, shared: Arc<Shared>) {
     hurry.cancelled().await;
     shared.hurried.cancel();
 }
 
 /// Releases the jobs of handlers that do not notice the request to stop because they block their thread.
-async fn release_deaf(shared: &Shared) {
+async fn release_unresponsive(shared: &Shared) {
     // Jobs that were taken away occupy their slots until their leases expire.
     shared.forget_given_up();
-    let deaf = shared.unended_attempts();
-    if deaf.is_empty() {
+    let unresponsive = shared.unended_attempts();
+    if unresponsive.is_empty() {
         return;
     }
-    tracing::warn!(worker = %shared.id, jobs = deaf.len(), "giving back jobs whose handlers do not hear that they should stop");
+    tracing::warn!(worker = %shared.id, jobs = unresponsive.len(), "releasing jobs whose handlers do not react to the request to stop");
     // A job that runs at most once is not released: it is dead when its lease expires.
     let releases = shared.releasable_attempts().into_iter().map(|attempt| Settlement::release(attempt, shared.id));
     let releases = releases.collect();
     if let Err(error) = shared.store().settle(releases).await {
-        tracing::error!(worker = %shared.id, %error, "cannot give back all jobs; their leases will run out");
+        tracing::error!(worker = %shared.id, %error, "cannot release all jobs; their leases will expire");
     }
-    shared.end(deaf);
+    shared.end(unresponsive);
 }
 
 /// The tasks of a worker, aborted on drop.

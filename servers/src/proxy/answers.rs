@@ -39,11 +39,11 @@ impl Piece {
 /// The protocol state of one connection.
 pub(crate) trait Conversation: Send {
     /// Called with bytes that the client has sent.
-    fn asked(&mut self, bytes: &[u8]);
+    fn client_sent(&mut self, bytes: &[u8]);
 
     /// Called with bytes that the server has sent. The end of an answer, from where the server states that it is done,
     /// is returned as a separate piece once it is complete.
-    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece>;
+    fn server_sent(&mut self, bytes: &[u8]) -> Vec<Piece>;
 }
 
 /// Removes and returns the first `count` bytes, if there are that many.

@@ -84,9 +84,9 @@ impl Pump<'_> {
     fn pieces(&self, bytes: &[u8]) -> Vec<Piece> {
         let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
         if self.direction == Direction::ToClient {
-            return conversation.answered(bytes);
+            return conversation.server_sent(bytes);
         }
-        conversation.asked(bytes);
+        conversation.client_sent(bytes);
         vec![Piece::plain(bytes)]
     }
 

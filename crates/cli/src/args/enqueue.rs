@@ -117,7 +117,7 @@ pub(crate) struct Enqueue {
     pub(crate) wait: bool,
 }
 
-/// What a job may be: said of one, or of all jobs of a queue that do not say otherwise.
+/// Options of a job, or defaults of all jobs of a queue.
 #[derive(Debug, Clone, Default, Args, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OptionArgs {
@@ -139,8 +139,8 @@ pub(crate) struct OptionArgs {
 }
 
 impl OptionArgs {
-    /// The same as words that a queue's defaults are made of.
-    pub(crate) fn words(self) -> DefaultsInput {
+    /// The same as input for a queue's defaults.
+    pub(crate) fn input(self) -> DefaultsInput {
         let Self { priority, max_attempts, timeout, retry, keep_for } = self;
         DefaultsInput { priority, max_attempts, timeout, retry, keep_for }
     }

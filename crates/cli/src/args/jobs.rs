@@ -8,16 +8,7 @@ use crate::format::{Past, parse_past};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {
     /// List jobs
-    List {
-        #[command(flatten)]
-        filter: FilterArgs,
-        /// Maximum number of rows
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-        /// Cursor: the `next` of the previous page
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
-    },
+    List(ListJobs),
     /// Show a job with its attempts, events and logs
     Show {
         /// Job id
@@ -36,6 +27,18 @@ pub(crate) enum Jobs {
     Delete(Selection),
     /// Run scheduled jobs now; of finished jobs, enqueue a copy
     Run(Selection),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListJobs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Maximum number of rows
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Cursor: the `next` of the previous page
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
 }
 
 /// Jobs by id, or by filter.

@@ -16,10 +16,10 @@ use punctual_bench::Scenario;
 pub(crate) use self::{
     enqueue::{Enqueue, OptionArgs},
     http::{ListenArgs, TokenCommand},
-    jobs::{FilterArgs, Jobs, Selection},
+    jobs::{FilterArgs, Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
-    schedules::Schedules,
-    workflows::Workflows,
+    schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
+    workflows::{ListWorkflows, Workflows},
 };
 use crate::{
     alerts::AlertArgs,

@@ -115,7 +115,7 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     Ok((key.to_owned(), turns.parse().map_err(|_| wrong())?))
 }
 
-/// What `[queues.NAME]` of the configuration says of a queue.
+/// The section `[queues.NAME]` of the configuration.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueConfig {
@@ -124,7 +124,7 @@ pub(crate) struct QueueConfig {
     timeout: Option<Span>,
     retry: Option<String>,
     keep_for: Option<Span>,
-    /// If it is not there, the file says nothing of limits.
+    /// If it is missing, the file does not set limits.
     pub(crate) limits: Option<Limits>,
 }
 

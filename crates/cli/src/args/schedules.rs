@@ -1,6 +1,6 @@
 //! `punctual schedules`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::{
     format::{Past, parse_past},
@@ -10,27 +10,15 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedules {
     /// List schedules with their next runs
-    List {
-        /// Maximum number of rows
-        #[arg(long, default_value_t = 100)]
-        limit: usize,
-        /// Cursor: the `next` of the previous page
-        #[arg(long, value_name = "NAME")]
-        after: Option<String>,
-    },
+    List(ListSchedules),
     /// Show a schedule, its next runs and its last jobs
     Show {
         /// Schedule name
         name: String,
     },
     /// Add or change a schedule
-    Put {
-        /// Schedule name
-        name: String,
-        // Boxed, since it is many times as large as the others.
-        #[command(flatten)]
-        schedule: Box<ScheduleArgs>,
-    },
+    // Boxed, since it is many times as large as the others.
+    Put(Box<PutSchedule>),
     /// Pause schedules
     Pause {
         /// Schedule names
@@ -49,19 +37,7 @@ pub(crate) enum Schedules {
         name: String,
     },
     /// Backfill: enqueue past runs that have no job yet; prints one id per line
-    Backfill {
-        /// Schedule name
-        name: String,
-        /// Start of the period: 24h, 7d, or a time
-        #[arg(long, value_parser = parse_past, value_name = "TIME")]
-        since: Past,
-        /// End of the period
-        #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
-        until: Past,
-        /// Show which runs, and enqueue nothing
-        #[arg(long)]
-        dry_run: bool,
-    },
+    Backfill(Backfill),
     /// Show the next runs of a schedule, or of a cron expression
     Preview {
         /// Schedule name
@@ -83,4 +59,37 @@ pub(crate) enum Schedules {
         #[arg(required = true)]
         names: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListSchedules {
+    /// Maximum number of rows
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Cursor: the `next` of the previous page
+    #[arg(long, value_name = "NAME")]
+    pub(crate) after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PutSchedule {
+    /// Schedule name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) schedule: ScheduleArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Backfill {
+    /// Schedule name
+    pub(crate) name: String,
+    /// Start of the period: 24h, 7d, or a time
+    #[arg(long, value_parser = parse_past, value_name = "TIME")]
+    pub(crate) since: Past,
+    /// End of the period
+    #[arg(long, value_parser = parse_past, default_value = "0s", value_name = "TIME")]
+    pub(crate) until: Past,
+    /// Show which runs, and enqueue nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }

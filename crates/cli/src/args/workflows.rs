@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use punctual::WorkflowId;
 
 #[derive(Debug, Subcommand)]
@@ -11,7 +11,7 @@ pub(crate) enum Workflows {
     #[command(after_help = "Such a file:\n\n  name: nightly\n  jobs:\n    extract: {payload: {day: 2026-03-01}}\n    \
         resize: {after: [extract], queue: images}\n    publish: {job: upload, after: [extract, resize], on_parent_failure: run}\n  \
         on_failure: {job: notify-oncall}\n\nA job has the fields of a line of `enqueue --file`, with `job` for its name \
-        (by default that of its place),\nand `after`, `on_parent_failure` (cancel, run, wait, only) and `parent_results` (auto, always, never).\n\
+        (by default its key in `jobs`),\nand `after`, `on_parent_failure` (cancel, run, wait, only) and `parent_results` (auto, always, never).\n\
         on_success, on_failure and on_complete are jobs too.")]
     Submit {
         /// File; `-` reads standard input
@@ -21,14 +21,7 @@ pub(crate) enum Workflows {
         wait: bool,
     },
     /// List workflows, latest first
-    List {
-        /// Maximum number of rows
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-        /// Cursor: the `next` of the previous page
-        #[arg(long, value_name = "ID")]
-        after: Option<WorkflowId>,
-    },
+    List(ListWorkflows),
     /// Show a workflow
     Show {
         /// Workflow id
@@ -58,4 +51,14 @@ pub(crate) enum Workflows {
         #[arg(required = true)]
         ids: Vec<WorkflowId>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListWorkflows {
+    /// Maximum number of rows
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Cursor: the `next` of the previous page
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<WorkflowId>,
 }

@@ -1,7 +1,7 @@
 //! `punctual bench`: benchmarks, in a separate database or schema.
 
 use anyhow::{Context, Result};
-use punctual_bench::{Place, Settings};
+use punctual_bench::{Settings, StoreFactory};
 use serde_json::Value;
 
 use crate::{
@@ -22,16 +22,16 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Bench) -> Result<()> 
         seconds: args.seconds,
         program: std::env::current_exe().context("cannot find this program's own file")?,
     };
-    let place = Place::new(&url, "bench").await?;
+    let stores = StoreFactory::new(&url, "bench").await?;
     let bar = progress_bar(cli.json);
     let on_progress = |what: &str, done: u64, of: u64| {
         bar.set_message(what.to_owned());
         bar.set_length(of);
         bar.set_position(done);
     };
-    let measured = punctual_bench::run(scenario, &place, &settings, &on_progress).await;
+    let measured = punctual_bench::run(scenario, &stores, &settings, &on_progress).await;
     bar.finish_and_clear();
-    place.clear().await?;
+    stores.clear().await?;
     let fields = measured?;
     if cli.json {
         return print_json(&fields);

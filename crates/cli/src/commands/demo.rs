@@ -26,7 +26,7 @@ pub(crate) async fn enqueue(punctual: &Punctual) -> Result<usize> {
     admin.change_queue_limits("mail", |limits| limits.concurrency = Some(4)).await?;
     for (user, text) in [(Some("ada"), "your film is ready"), (None, "there is a new version tonight")] {
         let message = Json::of(&json!({ "text": text }))?;
-        punctual.tell(NewNotification { user_id: user.map(str::to_owned), message, job: None }).await?;
+        punctual.send_notification(NewNotification { user_id: user.map(str::to_owned), message, job: None }).await?;
     }
     Ok(count)
 }
@@ -93,6 +93,6 @@ fn schedules() -> [Recurring; 2] {
         Recurring::new("sales-report", "0 7 * * 1-5", report)
             .zone("Europe/Berlin")
             .description("for those who come in early"),
-        Recurring::new("pulse", "* * * * *", pulse).description("every minute, so that there is something to see"),
+        Recurring::new("pulse", "* * * * *", pulse).description("every minute, for demonstration"),
     ]
 }

@@ -30,12 +30,12 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
         print_json(&json!({"ok": well, "diagnostics": diagnostics}))?;
     } else {
         anstream::println!("{BOLD}{}{BOLD:#}", punctual.store().info().location);
-        diagnostics.iter().for_each(say);
+        diagnostics.iter().for_each(print);
     }
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
 }
 
-fn say(diagnostic: &Diagnostic) {
+fn print(diagnostic: &Diagnostic) {
     let style = status_style(if diagnostic.ok { Status::Succeeded } else { Status::Dead });
     let mark = if diagnostic.ok { "✓" } else { "✗" };
     anstream::println!("{style}{mark}{style:#} {:<12} {}", diagnostic.check, diagnostic.message);
@@ -95,7 +95,7 @@ async fn schedules(punctual: &Punctual) -> Result<Diagnostic> {
 async fn access(punctual: &Punctual) -> Result<Diagnostic> {
     let access = punctual.admin("doctor").access().await?;
     let message = match access {
-        Access::Open => "open: no token was made yet, or the store was opened since; servers on loopback addresses answer without one".to_owned(),
+        Access::Open => "open: no token was created yet, or the store was opened since; servers on loopback addresses answer without one".to_owned(),
         Access::Closed { tokens: 0 } => "closed, but no token is valid; create one with `punctual token create`, or open the store with `punctual token open`".to_owned(),
         Access::Closed { tokens } => format!("closed: {tokens} valid tokens"),
     };

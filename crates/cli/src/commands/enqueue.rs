@@ -89,11 +89,11 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         println!("{}", enqueued.id);
     }
     if enqueued.updated {
-        eprintln!("it was there already, and was changed");
+        eprintln!("already enqueued; updated");
     } else if enqueued.existing {
-        eprintln!("it was there already");
+        eprintln!("already enqueued");
     }
-    warn_of_nobody(&punctual, enqueued.id).await;
+    warn_without_worker(&punctual, enqueued.id).await;
     if !args.wait {
         return Ok(());
     }
@@ -111,7 +111,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
 }
 
 /// Warns if no live worker has a handler for the job. The job is accepted anyway, since such a worker may start later.
-async fn warn_of_nobody(punctual: &Punctual, id: punctual::JobId) {
+async fn warn_without_worker(punctual: &Punctual, id: punctual::JobId) {
     let (Ok(workers), Ok(job)) = (punctual.store().workers().await, punctual.job(id).await) else { return };
     let now = punctual.store().now();
     let mut live = workers.iter().filter(|worker| punctual::admin::is_live(worker, now)).peekable();
@@ -172,10 +172,10 @@ fn read_lines(path: &Path) -> Result<Vec<(usize, String)>> {
         Box::new(std::fs::File::open(path).map_err(cannot)?)
     };
     let mut lines = Vec::new();
-    for (place, line) in BufReader::new(input).lines().enumerate() {
-        let line = line.map_err(|error| Usage(format!("line {}: {error}; nothing was enqueued", place + 1)))?;
+    for (index, line) in BufReader::new(input).lines().enumerate() {
+        let line = line.map_err(|error| Usage(format!("line {}: {error}; nothing was enqueued", index + 1)))?;
         if !line.trim().is_empty() {
-            lines.push((place + 1, line));
+            lines.push((index + 1, line));
         }
     }
     Ok(lines)

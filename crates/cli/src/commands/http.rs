@@ -27,9 +27,9 @@ pub(crate) type WatchStats = Box<dyn Fn() -> Stats + Send>;
 
 /// The counters of the workers, once they have started.
 #[derive(Clone, Default)]
-pub(crate) struct CrewStats(Arc<OnceLock<Mutex<WatchStats>>>);
+pub(crate) struct WorkerStats(Arc<OnceLock<Mutex<WatchStats>>>);
 
-impl CrewStats {
+impl WorkerStats {
     /// Sets the source of the counters.
     pub(crate) fn watch(&self, stats: WatchStats) {
         // Called once per process, so the slot is empty.
@@ -42,12 +42,12 @@ impl CrewStats {
 }
 
 /// Starts the server, unless it is disabled.
-pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: CrewStats) -> Result<Option<RunningServer>> {
+pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerStats) -> Result<Option<RunningServer>> {
     let Some(address) = args.listen.0 else { return Ok(None) };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
     // Without a higher limit, fewer connections are possible; the system reports when the limit is reached.
     if let Err(error) = punctual_server::raise_file_limit() {
-        tracing::warn!(%error, "cannot have more files open than by default");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
     let server = server.metrics(move || metrics(stats.now()));
@@ -69,15 +69,23 @@ pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>
 fn metrics(stats: Stats) -> Vec<Metric> {
     let total = |name, about, count: u64| Metric::new(name, about, count as f64);
     vec![
-        total("punctual_worker_claimed_total", "Jobs that the workers of this server took.", stats.claimed),
-        total("punctual_worker_stale_settles_total", "Their settles that came too late to count.", stats.stale),
+        total("punctual_worker_claimed_total", "Jobs claimed by the workers of this server.", stats.claimed),
+        total(
+            "punctual_worker_stale_settles_total",
+            "Settlements by these workers that were too late to take effect.",
+            stats.stale,
+        ),
         total(
             "punctual_worker_lost_leases_total",
-            "Leases that they lost, or jobs that were cancelled while they ran.",
+            "Leases that these workers lost, or jobs that were cancelled while they ran.",
             stats.lost_leases,
         ),
         total("punctual_worker_reaped_total", "Jobs of lost workers that were returned to the queue.", stats.reaped),
-        total("punctual_schedule_occurrences_total", "Occurrences of schedules that they enqueued.", stats.occurrences),
-        total("punctual_schedule_misfires_total", "Schedules that they found to have misfired.", stats.misfires),
+        total(
+            "punctual_schedule_occurrences_total",
+            "Occurrences of schedules that these workers enqueued.",
+            stats.occurrences,
+        ),
+        total("punctual_schedule_misfires_total", "Misfires of schedules that these workers detected.", stats.misfires),
     ]
 }

@@ -14,7 +14,7 @@ use punctual::{
 use serde_json::json;
 
 use crate::{
-    args::{Cli, FilterArgs, Jobs, Selection},
+    args::{Cli, FilterArgs, Jobs, ListJobs, Selection},
     commands::{print_json, progress_bar, show},
     config::{Config, actor},
     exit::Usage,
@@ -26,16 +26,13 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Jobs) -> Result<()> {
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
     match args {
-        Jobs::List { filter, limit, after } => {
-            let filter = filter_of(&punctual, filter);
-            list(cli, &punctual, &admin, filter, Page { limit: *limit, after: after.clone() }).await
-        }
+        Jobs::List(args) => list(cli, &punctual, &admin, args).await,
         Jobs::Show { id } => show::run(cli, &punctual, &admin, *id).await,
         Jobs::Explain { id } => explain(cli, &admin, *id).await,
-        Jobs::Retry(selection) => act(cli, &punctual, &admin, Verb::Retry, selection).await,
-        Jobs::Cancel(selection) => act(cli, &punctual, &admin, Verb::Cancel, selection).await,
-        Jobs::Delete(selection) => act(cli, &punctual, &admin, Verb::Delete, selection).await,
-        Jobs::Run(selection) => act(cli, &punctual, &admin, Verb::RunNow, selection).await,
+        Jobs::Retry(selection) => act(cli, &punctual, Verb::Retry, selection).await,
+        Jobs::Cancel(selection) => act(cli, &punctual, Verb::Cancel, selection).await,
+        Jobs::Delete(selection) => act(cli, &punctual, Verb::Delete, selection).await,
+        Jobs::Run(selection) => act(cli, &punctual, Verb::RunNow, selection).await,
     }
 }
 
@@ -72,9 +69,9 @@ async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
 }
 
 /// Lists jobs. A page of the store may be short although more jobs follow; pages are read until the list is full.
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, filter: Filter, mut page: Page) -> Result<()> {
-    let wanted = page.limit;
-    page.limit = wanted.min(limits::PAGE_MAX_JOBS);
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) -> Result<()> {
+    let (wanted, filter) = (args.limit, filter_of(punctual, &args.filter));
+    let mut page = Page { limit: wanted.min(limits::PAGE_MAX_JOBS), after: args.after.clone() };
     let mut jobs = Vec::new();
     let next = loop {
         let found = admin.jobs(filter.clone(), page.clone()).await?;
@@ -122,20 +119,20 @@ pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
     table.print();
 }
 
-async fn act(cli: &Cli, punctual: &Punctual, admin: &Admin, verb: Verb, selection: &Selection) -> Result<()> {
+async fn act(cli: &Cli, punctual: &Punctual, verb: Verb, selection: &Selection) -> Result<()> {
     let filter = filter_of(punctual, &selection.filter);
-    match (selection.ids.as_slice(), filter == Filter::default()) {
-        ([], true) => Err(Usage(format!("name the jobs to {verb}, or a filter such as --status or --name")).into()),
-        ([], false) => act_on_many(cli, punctual, admin, verb, filter, selection).await,
-        (ids, true) => act_on_each(cli, admin, verb, ids, selection).await,
-        (_, false) => Err(Usage("name jobs or a filter, not both".into()).into()),
+    match (selection.ids.is_empty(), filter == Filter::default()) {
+        (true, true) => Err(Usage(format!("name the jobs to {verb}, or a filter such as --status or --name")).into()),
+        (true, false) => act_on_many(cli, punctual, BulkChange { verb, filter }, selection).await,
+        (false, true) => act_on_each(cli, &punctual.admin(actor()), verb, selection).await,
+        (false, false) => Err(Usage("name jobs or a filter, not both".into()).into()),
     }
 }
 
 /// Acts on every job, even after an error; the first error decides the exit code.
-async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], selection: &Selection) -> Result<()> {
+async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection) -> Result<()> {
     let (mut done, mut first_error) = (Vec::new(), None);
-    for id in ids {
+    for id in &selection.ids {
         let result = match verb {
             Verb::Retry => admin.retry(*id).await.map(|()| "will run again".to_owned()),
             Verb::Cancel => admin.cancel(*id, selection.reason.clone()).await.map(|()| "cancelled".to_owned()),
@@ -146,8 +143,8 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], select
             }),
         };
         match result {
-            Ok(said) if cli.json => done.push(json!({"id": id, "done": said})),
-            Ok(said) => println!("{id} {said}"),
+            Ok(action) if cli.json => done.push(json!({"id": id, "done": action})),
+            Ok(action) => println!("{id} {action}"),
             Err(error) if first_error.is_none() => first_error = Some(error),
             Err(error) => eprintln!("{error}"),
         }
@@ -158,17 +155,17 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, ids: &[JobId], select
     first_error.map_or(Ok(()), |error: Error| Err(error.into()))
 }
 
-async fn act_on_many(
-    cli: &Cli,
-    punctual: &Punctual,
-    admin: &Admin,
+/// A change of all jobs that match a filter.
+struct BulkChange {
     verb: Verb,
     filter: Filter,
-    selection: &Selection,
-) -> Result<()> {
+}
+
+async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selection: &Selection) -> Result<()> {
+    let (BulkChange { verb, filter }, admin) = (change, punctual.admin(actor()));
     let preview = admin.preview(verb, filter.clone()).await?;
     if selection.dry_run {
-        return if cli.json { print_json(&preview) } else { say_preview(&preview, verb, punctual.store().now()) };
+        return if cli.json { print_json(&preview) } else { print_preview(&preview, verb, punctual.store().now()) };
     }
     if preview.count > 0 && !selection.yes {
         confirm(&preview, verb, punctual.store().now())?;
@@ -193,7 +190,7 @@ async fn act_on_many(
     Ok(())
 }
 
-fn say_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
+fn print_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
     print_jobs(&preview.sample, now);
     let more = if preview.more { "at least " } else { "" };
     println!("{verb} would change {more}{} jobs", format::number(preview.count));
@@ -209,7 +206,7 @@ fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()
         ))
         .into());
     }
-    say_preview(preview, verb, now)?;
+    print_preview(preview, verb, now)?;
     print!("continue? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();

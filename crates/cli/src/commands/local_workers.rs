@@ -12,14 +12,14 @@ pub(crate) enum LocalWorkers {
 }
 
 impl LocalWorkers {
-    /// Starts the workers once the store can be written; returns `None` if the process is asked to stop before that.
+    /// Starts the workers once the store can be written; returns `None` after a stop signal.
     pub(crate) async fn start(
         punctual: &Punctual,
-        asked_to_stop: impl Future<Output = ()>,
+        stop_signal: impl Future<Output = ()>,
         make: impl AsyncFnOnce() -> Result<Self>,
     ) -> Result<Option<Self>> {
         tokio::select! {
-            () = asked_to_stop => Ok(None),
+            () = stop_signal => Ok(None),
             () = punctual.until_writable() => make().await.map(Some),
         }
     }

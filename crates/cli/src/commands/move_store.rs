@@ -31,7 +31,7 @@ pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
     if cli.json {
         print_json(&json!({"moved": done, "differences": differences}))?;
     } else {
-        println!("{}", in_words(&done));
+        println!("{}", summary(&done));
     }
     if !differences.is_empty() {
         bail!(
@@ -68,7 +68,7 @@ async fn check(from: &Punctual, to: &Punctual, args: &Move) -> Result<()> {
     }
     // Jobs are moved before their dependencies, without which no job may end.
     if let Some(worker) = live_worker(to).await? {
-        return refuse(format!("{there} has live workers, such as {worker}; stop them until everything is there"));
+        return refuse(format!("{there} has live workers, such as {worker}; stop them until the move is complete"));
     }
     let known = jobs_in(to).await?;
     if known > 0 && !args.resume {
@@ -93,7 +93,7 @@ async fn jobs_in(punctual: &Punctual) -> Result<u64> {
 }
 
 /// The numbers of moved items, as text.
-fn in_words(done: &Transferred) -> String {
+fn summary(done: &Transferred) -> String {
     let Transferred { jobs, dependencies, workflows, schedules, queues, notifications, tokens } = *done;
     let parts = [
         (jobs, "job", "jobs"),
@@ -105,8 +105,8 @@ fn in_words(done: &Transferred) -> String {
         (tokens, "token", "tokens"),
     ];
     // The number of jobs is always shown.
-    let shown = parts.into_iter().enumerate().filter(|(place, (count, ..))| *place == 0 || *count > 0);
-    let words =
+    let shown = parts.into_iter().enumerate().filter(|(index, (count, ..))| *index == 0 || *count > 0);
+    let part =
         |(_, (count, one, many))| format!("{} {}", format::number(count as u64), if count == 1 { one } else { many });
-    format!("moved {}", shown.map(words).collect::<Vec<_>>().join(", "))
+    format!("moved {}", shown.map(part).collect::<Vec<_>>().join(", "))
 }

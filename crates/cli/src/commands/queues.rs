@@ -40,7 +40,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
             Ok(())
         }
         Queues::Defaults { name, defaults } => {
-            admin.set_queue_defaults(name, defaults.clone().words().defaults()?).await?;
+            admin.set_queue_defaults(name, defaults.clone().input().defaults()?).await?;
             let defaults = admin.queue(name).await?.queue.settings.defaults;
             println!("{name}: {}", defaults_in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
             Ok(())
@@ -116,8 +116,8 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
 
 /// The state of a queue: a dot and a word, in the colour of the most similar job status.
 pub(crate) fn state(settings: &QueueSettings) -> Cell {
-    let (word, like) = if settings.paused { ("paused", Status::Cancelled) } else { ("on", Status::Scheduled) };
-    Cell::new(format!("● {word}")).style(status_style(like))
+    let (text, like) = if settings.paused { ("paused", Status::Cancelled) } else { ("on", Status::Scheduled) };
+    Cell::new(format!("● {text}")).style(status_style(like))
 }
 
 async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
@@ -160,7 +160,7 @@ pub(crate) fn limits_in_words(limits: &Limits) -> Option<String> {
         Some(0) => Some("no limit per key".to_owned()),
         count => count.map(|count| format!("{count} per key")),
     };
-    let mut words: Vec<String> = [
+    let mut parts: Vec<String> = [
         limits.concurrency.map(|count| format!("{count} concurrent")),
         limits.rate.map(|rate| rate.to_string()),
         keys,
@@ -170,6 +170,6 @@ pub(crate) fn limits_in_words(limits: &Limits) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    words.extend(limits.weights.iter().map(|(key, weight)| format!("{key} {weight}×")));
-    (!words.is_empty()).then(|| words.join(", "))
+    parts.extend(limits.weights.iter().map(|(key, weight)| format!("{key} {weight}×")));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

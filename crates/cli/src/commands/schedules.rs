@@ -10,12 +10,11 @@ use punctual::{
 use serde_json::json;
 
 use crate::{
-    args::{Cli, Schedules},
+    args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
-    recurring::ScheduleArgs,
     table::{Cell, Table},
 };
 
@@ -30,9 +29,9 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
     match args {
-        Schedules::List { limit, after } => list(cli, &punctual, &admin, *limit, after.clone()).await,
+        Schedules::List(args) => list(cli, &punctual, &admin, args).await,
         Schedules::Show { name } => show(cli, &punctual, &admin, name).await,
-        Schedules::Put { name, schedule } => put(cli, &punctual, &admin, name, schedule).await,
+        Schedules::Put(args) => put(cli, &punctual, &admin, args).await,
         Schedules::Pause { names } => {
             for name in names {
                 admin.pause_schedule(name).await?;
@@ -52,10 +51,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
             println!("{}", admin.trigger_schedule(name).await?);
             Ok(())
         }
-        Schedules::Backfill { name, since, until, dry_run } => {
-            let now = punctual.store().now();
-            backfill(cli, &admin, name, (since.from(now), until.from(now)), *dry_run).await
-        }
+        Schedules::Backfill(args) => backfill(cli, &punctual, &admin, args).await,
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
             if let Some(problem) = detail.schedule.problem {
@@ -69,7 +65,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
                 admin.delete_schedule(name).await?;
                 println!("{name} is deleted");
                 if let Some(owner) = owner {
-                    eprintln!("note: {owner} defines it, and brings it back at its next start");
+                    eprintln!("note: {owner} defines it, and creates it again at its next start");
                 }
             }
             Ok(())
@@ -77,8 +73,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
     }
 }
 
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after: Option<String>) -> Result<()> {
-    let page = admin.schedules(after, limit).await?;
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedules) -> Result<()> {
+    let page = admin.schedules(args.after.clone(), args.limit).await?;
     if cli.json {
         return print_json(&page);
     }
@@ -110,13 +106,13 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, after
 
 /// The state of a schedule: a dot and a word, in the colour of the most similar job status.
 fn state(schedule: &ScheduleView) -> Cell {
-    let (word, like) = match schedule {
+    let (text, like) = match schedule {
         ScheduleView { problem: Some(_), .. } => ("broken", Status::Dead),
         ScheduleView { enabled: false, .. } => ("paused", Status::Cancelled),
         ScheduleView { next_run_at: None, .. } => ("over", Status::Succeeded),
         _ => ("on", Status::Scheduled),
     };
-    Cell::new(format!("● {word}")).style(status_style(like))
+    Cell::new(format!("● {text}")).style(status_style(like))
 }
 
 fn when(schedule: &ScheduleView) -> String {
@@ -193,12 +189,13 @@ fn sentence(schedule: &ScheduleView, now: Timestamp) -> String {
     match (&schedule.problem, schedule.enabled, schedule.next_run_at) {
         (Some(problem), ..) => format!("Broken: {problem}"),
         (None, false, _) => format!("Paused; continue it with: punctual schedules resume {}", schedule.name),
-        (None, true, None) => "Over: it has no more runs".to_owned(),
+        (None, true, None) => "Ended: no more runs".to_owned(),
         (None, true, next) => format!("{}: runs {}", when(schedule), next_in_words(next, now)),
     }
 }
 
-async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str, schedule: &ScheduleArgs) -> Result<()> {
+async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &PutSchedule) -> Result<()> {
+    let PutSchedule { name, schedule } = args;
     let put = admin.put_schedule(schedule.clone().recurring(name)?).await?;
     let view = admin.schedule(name, 0).await?.schedule;
     if cli.json {
@@ -213,14 +210,10 @@ async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str, schedule
     Ok(())
 }
 
-async fn backfill(
-    cli: &Cli,
-    admin: &Admin,
-    name: &str,
-    (since, until): (Timestamp, Timestamp),
-    dry_run: bool,
-) -> Result<()> {
-    if dry_run {
+async fn backfill(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &Backfill) -> Result<()> {
+    let (name, now) = (&args.name, punctual.store().now());
+    let (since, until) = (args.since.from(now), args.until.from(now));
+    if args.dry_run {
         let runs = admin.preview_backfill(name, since, until).await?;
         if cli.json {
             return print_json(&json!({ "occurrences": runs }));
@@ -233,7 +226,7 @@ async fn backfill(
         return print_json(&filled);
     }
     filled.enqueued.iter().for_each(|id| println!("{id}"));
-    eprintln!("enqueued {}; {} had their job already", filled.enqueued.len(), filled.existing);
+    eprintln!("enqueued {}; {} existed already", filled.enqueued.len(), filled.existing);
     Ok(())
 }
 

@@ -15,9 +15,9 @@ use tokio::process::Command;
 use crate::{
     args::{Cli, Serve, WorkerArgs},
     commands::{
-        http::{self, CrewStats},
+        http::{self, WorkerStats},
         local_workers::LocalWorkers,
-        work::{asked_to_stop, say_done},
+        work::{print_done, stop_signal},
     },
     config::Config,
     format::{self, Span},
@@ -26,43 +26,49 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
     let punctual = config.connect_to_serve(cli).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
-    let asked_to_stop = asked_to_stop()?;
+    let mut stop_signal = pin!(stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
-    let stats = CrewStats::default();
+    let stats = WorkerStats::default();
     let server = http::start(&punctual, &args.http, stats.clone()).await?;
     if let Some(server) = &server {
         eprintln!("listening on {}", server.url());
     }
-    let ended = work(cli, config, args, &punctual, (stats, asked_to_stop)).await;
+    let make = async || {
+        config.prepare(&punctual).await?;
+        let workers = match args.workers {
+            // Other processes run the jobs; this one runs schedules and reclaims jobs of lost workers.
+            0 => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
+            count => {
+                let processes = WorkerProcesses { count, args: &args.worker };
+                LocalWorkers::Processes(start(cli, config, &punctual, processes)?)
+            }
+        };
+        stats.watch(workers.watch_stats());
+        eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
+        Ok(workers)
+    };
+    let ended = match LocalWorkers::start(&punctual, &mut stop_signal, make).await {
+        Ok(Some(workers)) => work_until(stop_signal, workers).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
     http::stop_after(&ended, server).await;
     ended
 }
 
-/// Works until it is asked to stop.
-async fn work(
-    cli: &Cli,
-    config: &Config,
-    args: &Serve,
-    punctual: &Punctual,
-    (stats, asked_to_stop): (CrewStats, impl Future<Output = ()>),
-) -> Result<()> {
-    let mut asked_to_stop = pin!(asked_to_stop);
-    let make = async || {
-        config.prepare(punctual).await?;
-        Ok(match args.workers {
-            // Other processes run the jobs; this one runs schedules and reclaims jobs of lost workers.
-            0 => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.upkeep_only().start().await?),
-            workers => LocalWorkers::Processes(start(cli, config, punctual, workers, &args.worker)?),
-        })
-    };
-    let Some(mut workers) = LocalWorkers::start(punctual, &mut asked_to_stop, make).await? else { return Ok(()) };
-    stats.watch(workers.watch_stats());
-    eprintln!("{} worker processes on {}", args.workers, punctual.store().info().location);
+/// Works until the stop signal, or until no worker can continue.
+async fn work_until(stop_signal: impl Future<Output = ()>, mut workers: LocalWorkers) -> Result<()> {
     let ended = tokio::select! {
-        () = asked_to_stop => Ok(()),
+        () = stop_signal => Ok(()),
         error = workers.failed() => Err(error),
     };
     workers.end(ended).await
+}
+
+/// Worker processes to start.
+pub(crate) struct WorkerProcesses<'a> {
+    pub(crate) count: usize,
+    pub(crate) args: &'a WorkerArgs,
 }
 
 /// Starts worker processes: this program, with the same settings.
@@ -70,19 +76,18 @@ pub(crate) fn start(
     cli: &Cli,
     config: &Config,
     punctual: &Punctual,
-    workers: usize,
-    worker: &WorkerArgs,
+    processes: WorkerProcesses<'_>,
 ) -> Result<RunningSupervisor> {
     // Settings that no process could start with are reported before any is started.
-    config.worker(punctual.clone(), worker)?.check()?;
-    let program = env::current_exe().context("cannot find out which program this is")?;
-    let settings = settings(cli, worker);
+    config.worker(punctual.clone(), processes.args)?.check()?;
+    let program = env::current_exe().context("cannot determine the path of this program")?;
+    let settings = settings(cli, processes.args);
     let command = move || {
         let mut command = Command::new(&program);
         command.args(["work", "--supervised"]).envs(settings.iter().cloned()).stdout(Stdio::null());
         command
     };
-    let supervisor = Supervisor::new(punctual.clone(), workers, command);
+    let supervisor = Supervisor::new(punctual.clone(), processes.count, command);
     let write = |line: &str| drop(writeln!(io::BufWriter::new(format::LogWriter::new()), "{line}"));
     Ok(supervisor.on_log_line(write).start()?)
 }
@@ -114,9 +119,9 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
 
 /// Stops all processes gracefully; a second signal stops them at once.
 pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
-    let (Stats { running, .. }, again) = (supervisor.stats(), asked_to_stop()?);
+    let (Stats { running, .. }, again) = (supervisor.stats(), stop_signal()?);
     eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
     let stats = supervisor.stop(again).await;
-    say_done("all worker processes", stats);
+    print_done("all worker processes", stats);
     Ok(())
 }

@@ -102,7 +102,7 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
         ("created by", job.created_by.clone()),
         ("description", job.description.clone()),
         ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", format::exact(one.at), one.schedule))),
-        ("workflow", place(job)),
+        ("workflow", workflow_node(job)),
         ("after", relatives(&detail.parents)),
         ("if they fail", (!detail.parents.is_empty()).then(|| job.on_parent_failure.to_string())),
         ("before", relatives(&detail.children)),
@@ -118,7 +118,7 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
 }
 
 /// The job's position in a workflow.
-fn place(job: &JobView) -> Option<String> {
+fn workflow_node(job: &JobView) -> Option<String> {
     let workflow = job.workflow_id.or(job.callback_of)?;
     Some(format!("{} of {workflow}", job.node.as_deref().unwrap_or("a job")))
 }

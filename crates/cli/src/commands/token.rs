@@ -32,7 +32,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             }
             if tokens.is_empty() {
                 let how = match admin.access().await? {
-                    Access::Open => "no token was ever made: the store is open",
+                    Access::Open => "no token was ever created: the store is open",
                     Access::Closed { .. } => "no valid token: the store stays closed",
                 };
                 anstream::println!("{DIM}{how}; create one with punctual token create NAME --role admin{DIM:#}");
@@ -63,7 +63,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
         TokenCommand::Open => {
             admin.open_access().await?;
             println!(
-                "the store is open: servers on loopback addresses answer without a token until the next one is made"
+                "the store is open: servers on loopback addresses answer without a token until the next one is created"
             );
         }
     }

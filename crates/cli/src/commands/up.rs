@@ -12,9 +12,10 @@ use crate::{
     args::{Cli, Up},
     commands::{
         demo,
-        http::{self, CrewStats},
+        http::{self, WorkerStats},
         local_workers::LocalWorkers,
-        serve, work,
+        serve::{self, WorkerProcesses},
+        work,
     },
     config::Config,
     format::{self, BOLD, DIM, status_style},
@@ -23,26 +24,29 @@ use crate::{
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let punctual = config.connect_to_serve(cli).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
-    let mut asked_to_stop = pin!(work::asked_to_stop()?);
+    let mut stop_signal = pin!(work::stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
-    let stats = CrewStats::default();
+    let stats = WorkerStats::default();
     let server = http::start(&punctual, &args.http, stats.clone()).await?;
     let make = async || {
         config.prepare(&punctual).await?;
         let workers = match args.workers {
             None => LocalWorkers::Worker(config.worker(punctual.clone(), &args.worker)?.start().await?),
-            Some(workers) => LocalWorkers::Processes(serve::start(cli, config, &punctual, workers, &args.worker)?),
+            Some(count) => {
+                let processes = WorkerProcesses { count, args: &args.worker };
+                LocalWorkers::Processes(serve::start(cli, config, &punctual, processes)?)
+            }
         };
         stats.watch(workers.watch_stats());
         greet(config, &punctual, server.as_ref());
         if args.demo {
             let jobs = demo::enqueue(&punctual).await?;
-            anstream::eprintln!("{DIM}enqueued {jobs} jobs to look at; in a second shell: punctual jobs list{DIM:#}");
+            anstream::eprintln!("{DIM}enqueued {jobs} jobs; see them in a second shell: punctual jobs list{DIM:#}");
         }
         Ok(workers)
     };
-    let ended = match LocalWorkers::start(&punctual, &mut asked_to_stop, make).await {
-        Ok(Some(workers)) => show_until(asked_to_stop, workers, &punctual).await,
+    let ended = match LocalWorkers::start(&punctual, &mut stop_signal, make).await {
+        Ok(Some(workers)) => show_until(stop_signal, workers, &punctual).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -50,9 +54,9 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     ended
 }
 
-/// Works and shows the status line until it is asked to stop.
+/// Works and shows the status line until the stop signal.
 async fn show_until(
-    asked_to_stop: impl Future<Output = ()>,
+    stop_signal: impl Future<Output = ()>,
     mut workers: LocalWorkers,
     punctual: &Punctual,
 ) -> Result<()> {
@@ -60,7 +64,7 @@ async fn show_until(
     format::keep_below_log(&line);
     let stats = workers.watch_stats();
     let ended = tokio::select! {
-        () = asked_to_stop => Ok(()),
+        () = stop_signal => Ok(()),
         never = watch(&admin, stats, &line) => match never {},
         error = workers.failed() => Err(error),
     };

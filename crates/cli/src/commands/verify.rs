@@ -4,13 +4,13 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use punctual::Status;
-use punctual_bench::Place;
+use punctual_bench::StoreFactory;
 use punctual_verify::{Guarantee, Report, Settings};
 use serde_json::json;
 
 use crate::{
     args::{Cli, Verify},
-    commands::{print_json, progress_bar, work::asked_to_stop},
+    commands::{print_json, progress_bar, work::stop_signal},
     config::Config,
     exit,
     format::{self, BOLD, DIM, status_style},
@@ -27,8 +27,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Verify) -> Result<Exi
         seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
         program: std::env::current_exe().context("cannot find this program's own file")?,
     };
-    let stop = asked_to_stop()?;
-    let place = Place::new(&config.store_url(cli), "verify").await?;
+    let stop = stop_signal()?;
+    let stores = StoreFactory::new(&config.store_url(cli), "verify").await?;
     let bar = progress_bar(cli.json);
     let on_progress = |what: &str, done: u64, of: u64| {
         bar.set_message(what.to_owned());
@@ -36,11 +36,11 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Verify) -> Result<Exi
         bar.set_position(done);
     };
     let verified = tokio::select! {
-        verified = punctual_verify::verify(&place, &settings, &on_progress) => Some(verified),
+        verified = punctual_verify::verify(&stores, &settings, &on_progress) => Some(verified),
         () = stop => None,
     };
     bar.finish_and_clear();
-    place.clear().await?;
+    stores.clear().await?;
     let Some(verified) = verified else { bail!("interrupted; everything that was created is dropped") };
     let report = verified.with_context(|| format!("cannot verify (--seed {})", settings.seed))?;
     if cli.json {

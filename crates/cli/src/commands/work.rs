@@ -18,7 +18,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     let punctual = config.connect_to_work(cli).await?;
     config.prepare(&punctual).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
-    let asked_to_stop = asked_to_stop()?;
+    let stop_signal = stop_signal()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
     let empty = async {
@@ -29,7 +29,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     };
     tokio::select! {
         () = empty => {}
-        () = asked_to_stop => {}
+        () = stop_signal => {}
         error = worker.failed() => {
             worker.stop_now().await;
             return Err(error.into());
@@ -44,13 +44,13 @@ async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
         Supervised::link().map_err(|_| Usage("--supervised is for processes that `serve` and `up` start".into()))?;
     let start = async {
         let punctual = config.connect_to_work(cli).await?;
-        let asked_to_stop = asked_to_stop()?;
+        let stop_signal = stop_signal()?;
         let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
-        anyhow::Ok((punctual, worker, asked_to_stop))
+        anyhow::Ok((punctual, worker, stop_signal))
     };
     match start.await {
-        Ok((punctual, worker, asked_to_stop)) => {
-            link.work(&punctual, worker, asked_to_stop).await?;
+        Ok((punctual, worker, stop_signal)) => {
+            link.work(&punctual, worker, stop_signal).await?;
             Ok(())
         }
         Err(error) => {
@@ -60,8 +60,8 @@ async fn supervised(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     }
 }
 
-/// Completes when the process is asked to stop.
-pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+/// Completes when the process receives SIGINT or SIGTERM.
+pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     Ok(async move {
         tokio::select! {
@@ -73,21 +73,21 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// Drains the worker; a second signal stops it at once.
 pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
-    let (running, id, again) = (worker.stats().running, worker.id(), asked_to_stop()?);
+    let (running, id, again) = (worker.stats().running, worker.id(), stop_signal()?);
     if running > 0 {
         eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
     }
     let stats = tokio::select! {
         stats = worker.stop() => stats,
-        () = again => anyhow::bail!("ended before all jobs were settled; their leases will run out"),
+        () = again => anyhow::bail!("ended before all jobs were settled; their leases will expire"),
     };
-    say_done(&id.to_string(), stats);
+    print_done(&id.to_string(), stats);
     Ok(())
 }
 
 /// Prints what was done.
-pub(crate) fn say_done(who: &str, stats: Stats) {
+pub(crate) fn print_done(stopped: &str, stats: Stats) {
     let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
-    let done: Vec<_> = done.iter().map(|(what, count)| format!("{} {what}", format::number(*count))).collect();
-    eprintln!("{who} stopped: {}", done.join(", "));
+    let done: Vec<_> = done.iter().map(|(outcome, count)| format!("{} {outcome}", format::number(*count))).collect();
+    eprintln!("{stopped} stopped: {}", done.join(", "));
 }

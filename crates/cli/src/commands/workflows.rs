@@ -4,7 +4,7 @@ use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
-    Admin, JobId, Punctual, Status, Timestamp, Workflow, WorkflowId,
+    Admin, JobId, Punctual, Status, Timestamp, Workflow,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
     input::WorkflowInput,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tracing::Instrument;
 
 use crate::{
-    args::{Cli, Workflows},
+    args::{Cli, ListWorkflows, Workflows},
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
@@ -38,7 +38,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
     let admin = punctual.admin(actor());
     match args {
         Workflows::Submit { .. } => Ok(()),
-        Workflows::List { limit, after } => list(cli, &punctual, &admin, *limit, *after).await,
+        Workflows::List(args) => list(cli, &punctual, &admin, args).await,
         Workflows::Show { id, graph, dot, svg } => {
             let detail = admin.workflow(*id).await?;
             let picture = || graph::picture(&detail.nodes, admin::is_callback);
@@ -56,26 +56,26 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
         Workflows::Cancel { ids, reason } => {
             for id in ids {
                 let jobs = admin.cancel_workflow(*id, reason.clone()).await?;
-                tell(cli, &json!({"workflow": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"))?;
+                print(cli, &json!({"workflow": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"))?;
             }
             Ok(())
         }
         Workflows::Retry { ids } => {
             for id in ids {
                 let done = admin.retry_workflow(*id).await?;
-                let words = format!("{id}: {} dead jobs run again, {} are new", done.retried, done.renewed);
-                tell(cli, &json!({"workflow": id, "retried": done.retried, "renewed": done.renewed}), &words)?;
+                let text = format!("{id}: {} dead jobs run again, {} are new", done.retried, done.renewed);
+                print(cli, &json!({"workflow": id, "retried": done.retried, "renewed": done.renewed}), &text)?;
             }
             Ok(())
         }
     }
 }
 
-fn tell(cli: &Cli, value: &Value, words: &str) -> Result<()> {
+fn print(cli: &Cli, value: &Value, text: &str) -> Result<()> {
     if cli.json {
         return print_json(value);
     }
-    println!("{words}");
+    println!("{text}");
     Ok(())
 }
 
@@ -93,8 +93,8 @@ fn read(path: &Path) -> Result<Workflow> {
     } else {
         serde_saphyr::from_str(&text).map_err(|error| first_line(&error.to_string()))
     };
-    let words = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
-    words.workflow(&actor()).context("nothing was submitted")
+    let input = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
+    input.workflow(&actor()).context("nothing was submitted")
 }
 
 /// The error and its position, without the excerpt of the file.
@@ -105,7 +105,7 @@ fn first_line(error: &str) -> String {
 async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {
     let id = punctual.submit(workflow).await?;
     if !wait {
-        return tell(cli, &json!({"workflow": id}), &id.to_string());
+        return print(cli, &json!({"workflow": id}), &id.to_string());
     }
     if !cli.json {
         println!("{id}");
@@ -123,8 +123,8 @@ async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) 
     Ok(())
 }
 
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, limit: usize, before: Option<WorkflowId>) -> Result<()> {
-    let page = admin.workflows(before, limit).await?;
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflows) -> Result<()> {
+    let page = admin.workflows(args.after, args.limit).await?;
     if cli.json {
         return print_json(&page);
     }

@@ -16,7 +16,7 @@ pub(crate) async fn perform(admin: &Admin, action: &Action) -> StatusLine {
         }
     };
     match done {
-        Ok(said) => StatusLine::Done(said),
+        Ok(message) => StatusLine::Done(message),
         Err(error) => StatusLine::Refused(error.to_string()),
     }
 }

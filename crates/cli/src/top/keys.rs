@@ -14,9 +14,9 @@ pub(crate) const HELP: [(&str, &str); 12] = [
     ("Esc", "go back"),
     ("p", "pause or resume the selected queue; running jobs finish"),
     ("r", "retry the selected dead job"),
-    ("c", "cancel the selected job; asks first"),
+    ("c", "cancel the selected job, after a confirmation"),
     ("Space", "freeze or resume the display"),
-    ("Ctrl-L", "look now and draw everything anew"),
+    ("Ctrl-L", "refresh now and redraw"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
 ];
@@ -30,10 +30,10 @@ pub(crate) fn press(state: &mut State, key: KeyEvent) -> Option<Effect> {
         KeyCode::Char(_) if control => return None,
         _ => {}
     }
-    if let Some(job) = state.asked.take() {
+    if let Some(job) = state.confirming.take() {
         return answer(state, job, key.code);
     }
-    state.said = None;
+    state.message = None;
     if state.help {
         state.help = false;
         return (key.code == KeyCode::Char('q')).then_some(Effect::Leave);
@@ -46,17 +46,17 @@ fn answer(state: &mut State, job: JobId, key: KeyCode) -> Option<Effect> {
     if matches!(key, KeyCode::Char('y' | 'Y')) {
         return Some(Effect::Do(Action::Cancel(job)));
     }
-    state.said = Some(StatusLine::Done("nothing was done".to_owned()));
+    state.message = Some(StatusLine::Done("nothing was done".to_owned()));
     None
 }
 
 fn move_about(state: &mut State, key: KeyCode) -> Option<Effect> {
     let page = state.page.max(1);
     match key {
-        KeyCode::Char('j') | KeyCode::Down => state.go(|place| place.saturating_add(1)),
-        KeyCode::Char('k') | KeyCode::Up => state.go(|place| place.saturating_sub(1)),
-        KeyCode::PageDown => state.go(|place| place.saturating_add(page)),
-        KeyCode::PageUp => state.go(|place| place.saturating_sub(page)),
+        KeyCode::Char('j') | KeyCode::Down => state.go(|index| index.saturating_add(1)),
+        KeyCode::Char('k') | KeyCode::Up => state.go(|index| index.saturating_sub(1)),
+        KeyCode::PageDown => state.go(|index| index.saturating_add(page)),
+        KeyCode::PageUp => state.go(|index| index.saturating_sub(page)),
         KeyCode::Char('g') | KeyCode::Home => state.go(|_| 0),
         KeyCode::Char('G') | KeyCode::End => state.go(|_| usize::MAX),
         KeyCode::Tab => show(state, state.panel.step(1)),
@@ -91,7 +91,7 @@ fn act(state: &mut State, key: KeyCode) -> Option<Effect> {
         }
         (KeyCode::Char('r'), Some(Subject::Job(id))) => Some(Effect::Do(Action::Retry(id))),
         (KeyCode::Char('c'), Some(Subject::Job(id))) => {
-            state.asked = Some(id);
+            state.confirming = Some(id);
             None
         }
         (KeyCode::Char('p'), _) => refuse(state, "p pauses a queue: select one with 1"),
@@ -102,7 +102,7 @@ fn act(state: &mut State, key: KeyCode) -> Option<Effect> {
 }
 
 fn refuse(state: &mut State, why: &str) -> Option<Effect> {
-    state.said = Some(StatusLine::Refused(why.to_owned()));
+    state.message = Some(StatusLine::Refused(why.to_owned()));
     None
 }
 

@@ -2,18 +2,18 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what is read from the store? | `look` |
+//! | what is read from the store? | `poller` |
 //! | how are jobs per second computed? | `rates` |
 //! | what is on the screen? | `state` |
 //! | what does a key do? | `keys` |
 //! | how is an action performed? | `act` |
-//! | how does it look? | `draw` |
+//! | how is it drawn? | `draw` |
 //! | how is the terminal set up and restored? | `screen` |
 
 mod act;
 mod draw;
 mod keys;
-mod look;
+mod poller;
 mod rates;
 mod screen;
 mod state;
@@ -38,7 +38,7 @@ use tokio::{
 
 use self::{
     draw::Theme,
-    look::{Poller, Snapshot},
+    poller::{Poller, Snapshot},
     screen::Screen,
     state::{Action, Details, Effect, State, StatusLine, Subject},
 };
@@ -65,23 +65,23 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
         let other = "`punctual top --once` prints one picture, `punctual stats` the counts";
         return Err(Usage(format!("top needs a terminal to draw in and to read keys from; {other}")).into());
     }
-    let eye = Arc::new(Poller::new(config.connect(cli).await?, actor()));
+    let poller = Arc::new(Poller::new(config.connect(cli).await?, actor()));
     if once {
-        return print(cli, &eye, args.every.0).await;
+        return print(cli, &poller, args.every.0).await;
     }
     let mut screen = Screen::open().context("cannot draw in this terminal")?;
     let keys = screen::keys();
-    Loop::new(eye, args.every.0).run(&mut screen, keys).await
+    Loop::new(poller, args.every.0).run(&mut screen, keys).await
 }
 
 /// Prints one screen after two reads, since rates need two.
-async fn print(cli: &Cli, eye: &Poller, every: Duration) -> Result<()> {
-    let mut state = State::new(eye.location());
-    state.saw(eye.look(0).await?);
+async fn print(cli: &Cli, poller: &Poller, every: Duration) -> Result<()> {
+    let mut state = State::new(poller.location());
+    state.set_snapshot(poller.snapshot(0).await?);
     time::sleep(every).await;
-    state.saw(eye.look(0).await?);
+    state.set_snapshot(poller.snapshot(0).await?);
     if cli.json {
-        let mut document = serde_json::to_value(&state.look)?;
+        let mut document = serde_json::to_value(&state.snapshot)?;
         document["store"] = json!(state.store);
         document["per_second"] = json!(state.rates.all());
         return print_json(&document);
@@ -93,47 +93,47 @@ async fn print(cli: &Cli, eye: &Poller, every: Duration) -> Result<()> {
 
 /// Results from the store.
 enum Update {
-    Looked(Result<Box<Snapshot>, String>, Timestamp),
-    Told(Subject, Result<Details, String>),
-    Did(StatusLine),
+    Snapshot(Result<Box<Snapshot>, String>, Timestamp),
+    Details(Subject, Result<Details, String>),
+    Done(StatusLine),
 }
 
 /// The event loop: keys, reads and actions, one after the other.
 struct Loop {
-    eye: Arc<Poller>,
+    poller: Arc<Poller>,
     every: Duration,
     state: State,
     /// Tasks under way: at most one read of the overview, and the operator's requests.
     work: JoinSet<Update>,
-    looking_since: Option<Instant>,
-    next_look: Moment,
+    reading_since: Option<Instant>,
+    next_read: Moment,
     /// Read the overview again as soon as the current read has ended.
-    look_again: bool,
+    read_again: bool,
     /// Number of details that are being read.
     reading: usize,
 }
 
 impl Loop {
-    fn new(eye: Arc<Poller>, every: Duration) -> Self {
+    fn new(poller: Arc<Poller>, every: Duration) -> Self {
         Self {
-            state: State::new(eye.location()),
-            eye,
+            state: State::new(poller.location()),
+            poller,
             every,
             work: JoinSet::new(),
-            looking_since: None,
-            next_look: Moment::now(),
-            look_again: false,
+            reading_since: None,
+            next_read: Moment::now(),
+            read_again: false,
             reading: 0,
         }
     }
 
     async fn run(mut self, screen: &mut Screen, mut keys: mpsc::Receiver<std::io::Result<Event>>) -> Result<()> {
         let theme = Theme::of_terminal();
-        let mut stop = std::pin::pin!(screen::asked_to_stop()?);
+        let mut stop = std::pin::pin!(screen::stop_signal()?);
         loop {
             screen.draw(|frame| draw::draw(frame, &mut self.state, theme))?;
-            let idle = self.looking_since.is_none() && !self.state.frozen;
-            let waits = (self.looking_since.is_some() || self.state.trouble.is_some()) && !self.state.frozen;
+            let idle = self.reading_since.is_none() && !self.state.frozen;
+            let waits = (self.reading_since.is_some() || self.state.trouble.is_some()) && !self.state.frozen;
             tokio::select! {
                 event = keys.recv() => {
                     let event = event.context("the terminal is gone")?.context("cannot read from the terminal")?;
@@ -141,11 +141,11 @@ impl Loop {
                         return Ok(());
                     }
                 }
-                Some(heard) = self.work.join_next() => self.heard(heard.context("a part of the program has failed")?),
-                () = time::sleep_until(self.next_look), if idle => self.look(),
+                Some(update) = self.work.join_next() => self.apply(update.context("a part of the program has failed")?),
+                () = time::sleep_until(self.next_read), if idle => self.read_snapshot(),
                 () = time::sleep(CLOCK), if waits => {
-                    let looking_for = self.looking_since.map_or(Duration::ZERO, |since| since.elapsed());
-                    self.state.waits(self.eye.now(), looking_for);
+                    let reading_for = self.reading_since.map_or(Duration::ZERO, |since| since.elapsed());
+                    self.state.waits(self.poller.now(), reading_for);
                 }
                 () = &mut stop => return Ok(()),
             }
@@ -160,55 +160,55 @@ impl Loop {
             Some(Effect::Read(subject)) => self.read(subject),
             Some(Effect::Snapshot) => {
                 screen.clear()?;
-                self.look_soon();
+                self.read_soon();
             }
             None => {}
         }
         Ok(Left::No)
     }
 
-    fn look(&mut self) {
-        self.looking_since = Some(Instant::now());
-        let (eye, around) = (Arc::clone(&self.eye), self.state.selected(state::Panel::Queues));
+    fn read_snapshot(&mut self) {
+        self.reading_since = Some(Instant::now());
+        let (poller, around) = (Arc::clone(&self.poller), self.state.selected(state::Panel::Queues));
         self.work.spawn(async move {
-            let looked = in_time(eye.look(around)).await;
-            Update::Looked(looked.map(Box::new), eye.now())
+            let snapshot = in_time(poller.snapshot(around)).await;
+            Update::Snapshot(snapshot.map(Box::new), poller.now())
         });
     }
 
-    fn look_soon(&mut self) {
-        self.look_again = self.looking_since.is_some();
-        self.next_look = Moment::now();
+    fn read_soon(&mut self) {
+        self.read_again = self.reading_since.is_some();
+        self.next_read = Moment::now();
     }
 
     fn act(&mut self, action: Action) {
-        let eye = Arc::clone(&self.eye);
+        let poller = Arc::clone(&self.poller);
         self.work.spawn(async move {
-            let done = time::timeout(PATIENCE, act::perform(eye.admin(), &action)).await;
+            let done = time::timeout(PATIENCE, act::perform(poller.admin(), &action)).await;
             let late = || format!("no answer within {} s; it may still happen", PATIENCE.as_secs());
-            Update::Did(done.unwrap_or_else(|_| StatusLine::Refused(late())))
+            Update::Done(done.unwrap_or_else(|_| StatusLine::Refused(late())))
         });
     }
 
     fn read(&mut self, subject: Subject) {
         self.reading += 1;
-        let eye = Arc::clone(&self.eye);
+        let poller = Arc::clone(&self.poller);
         self.work.spawn(async move {
-            let history = in_time(eye.history(subject.clone())).await;
-            Update::Told(subject, history)
+            let history = in_time(poller.history(subject.clone())).await;
+            Update::Details(subject, history)
         });
     }
 
-    fn heard(&mut self, heard: Update) {
-        match heard {
-            Update::Looked(looked, at) => self.looked(looked, at),
-            Update::Told(subject, history) => {
+    fn apply(&mut self, update: Update) {
+        match update {
+            Update::Snapshot(snapshot, at) => self.show_snapshot(snapshot, at),
+            Update::Details(subject, history) => {
                 self.reading -= 1;
                 self.state.received(&subject, history);
             }
-            Update::Did(said) => {
-                self.state.said = Some(said);
-                self.look_soon();
+            Update::Done(message) => {
+                self.state.message = Some(message);
+                self.read_soon();
                 // An action also changes details that were final.
                 if let Some(opened) = &self.state.opened {
                     self.read(opened.subject.clone());
@@ -217,14 +217,14 @@ impl Loop {
         }
     }
 
-    fn looked(&mut self, looked: Result<Box<Snapshot>, String>, at: Timestamp) {
-        let took = self.looking_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    fn show_snapshot(&mut self, snapshot: Result<Box<Snapshot>, String>, at: Timestamp) {
+        let took = self.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         let pause = self.every.saturating_sub(took).max(took * PAUSE_FACTOR);
-        let again = std::mem::take(&mut self.look_again);
-        self.next_look = Moment::now() + if again { Duration::ZERO } else { pause };
-        match looked {
-            Ok(look) => {
-                self.state.saw(*look);
+        let again = std::mem::take(&mut self.read_again);
+        self.next_read = Moment::now() + if again { Duration::ZERO } else { pause };
+        match snapshot {
+            Ok(snapshot) => {
+                self.state.set_snapshot(*snapshot);
                 if let Some(subject) = self.state.unfinished_history().filter(|_| self.reading == 0) {
                     self.read(subject);
                 }

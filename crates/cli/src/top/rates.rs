@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn rates_are_an_average_of_the_last_minute() {
         let mut rates = Rates::default();
-        assert_eq!(rates.per_second(Flow::Succeeded), None, "one look says nothing");
+        assert_eq!(rates.per_second(Flow::Succeeded), None, "one snapshot has no rates");
         for second in 0..=100 {
             rates.add(at(second), totals(2 * second, 0, if second <= 40 { 1_000 * second } else { 40_000 }));
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_a_gap_and_what_cannot_be_known_is_not_guessed() {
+    fn a_gap_stays_a_gap_and_unknown_rates_are_not_estimated() {
         let mut rates = Rates::default();
         rates.add(at(0), totals(10, 5, 0));
         rates.add(at(1), totals(14, 5, 0));

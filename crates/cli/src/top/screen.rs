@@ -86,12 +86,12 @@ fn give_back() {
 ///
 /// The thread reads keys until the process ends, since nothing else can wake it.
 pub(super) fn keys() -> mpsc::Receiver<io::Result<Event>> {
-    let (heard, keys) = mpsc::channel(KEYS_MAX);
+    let (events, keys) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
         loop {
             let event = event::read();
             let over = event.is_err();
-            if heard.blocking_send(event).is_err() || over {
+            if events.blocking_send(event).is_err() || over {
                 return;
             }
         }
@@ -100,7 +100,7 @@ pub(super) fn keys() -> mpsc::Receiver<io::Result<Event>> {
 }
 
 /// Completes when the process receives a signal to stop, or its terminal is closed.
-pub(super) fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+pub(super) fn stop_signal() -> Result<impl Future<Output = ()>> {
     let mut signals = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual::{JobId, Timestamp, admin::JobView};
 
 use super::{
-    look::{QueueRow, Snapshot},
+    poller::{QueueRow, Snapshot},
     rates::Rates,
 };
 use crate::text::Line;
@@ -84,7 +84,7 @@ pub(crate) struct Trouble {
 pub(crate) struct Cursor {
     subject: Option<Subject>,
     /// The index of the row, used when the item vanishes.
-    place: usize,
+    index: usize,
     /// The first visible row.
     top: usize,
 }
@@ -92,13 +92,13 @@ pub(crate) struct Cursor {
 impl Cursor {
     fn settle(&mut self, subjects: &[Subject]) {
         let found = self.subject.as_ref().and_then(|own| subjects.iter().position(|subject| subject == own));
-        self.place = found.unwrap_or(self.place.min(subjects.len().saturating_sub(1)));
-        self.subject = subjects.get(self.place).cloned();
+        self.index = found.unwrap_or(self.index.min(subjects.len().saturating_sub(1)));
+        self.subject = subjects.get(self.index).cloned();
     }
 
-    fn move_to(&mut self, place: usize, subjects: &[Subject]) {
-        self.place = place.min(subjects.len().saturating_sub(1));
-        self.subject = subjects.get(self.place).cloned();
+    fn move_to(&mut self, index: usize, subjects: &[Subject]) {
+        self.index = index.min(subjects.len().saturating_sub(1));
+        self.subject = subjects.get(self.index).cloned();
     }
 }
 
@@ -115,14 +115,14 @@ pub(crate) struct Opened {
 pub(crate) struct State {
     /// Location of the store.
     pub(crate) store: String,
-    pub(crate) look: Option<Snapshot>,
+    pub(crate) snapshot: Option<Snapshot>,
     pub(crate) rates: Rates,
     pub(crate) panel: Panel,
     cursors: [Cursor; 3],
     pub(crate) opened: Option<Opened>,
     /// The job that a `y` will cancel.
-    pub(crate) asked: Option<JobId>,
-    pub(crate) said: Option<StatusLine>,
+    pub(crate) confirming: Option<JobId>,
+    pub(crate) message: Option<StatusLine>,
     pub(crate) trouble: Option<Trouble>,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
@@ -134,13 +134,13 @@ impl State {
     pub(crate) fn new(store: String) -> Self {
         Self {
             store,
-            look: None,
+            snapshot: None,
             rates: Rates::default(),
             panel: Panel::Queues,
             cursors: Default::default(),
             opened: None,
-            asked: None,
-            said: None,
+            confirming: None,
+            message: None,
             trouble: None,
             frozen: false,
             help: false,
@@ -149,14 +149,14 @@ impl State {
     }
 
     /// Applies a new snapshot.
-    pub(crate) fn saw(&mut self, look: Snapshot) {
+    pub(crate) fn set_snapshot(&mut self, snapshot: Snapshot) {
         // It was requested before the screen was frozen.
-        if self.frozen && self.look.is_some() {
+        if self.frozen && self.snapshot.is_some() {
             return;
         }
-        self.rates.add(look.at, look.totals);
+        self.rates.add(snapshot.at, snapshot.totals);
         self.trouble = None;
-        self.look = Some(look);
+        self.snapshot = Some(snapshot);
         for panel in Panel::ALL {
             let subjects = self.subjects(panel);
             self.cursors[panel as usize].settle(&subjects);
@@ -172,13 +172,13 @@ impl State {
         self.trouble = Some(Trouble { since, until: at, why });
     }
 
-    /// Updates the clock while a read has been under way for `looking_for`.
-    pub(crate) fn waits(&mut self, now: Timestamp, looking_for: Duration) {
+    /// Updates the clock while a read has been under way for `reading_for`.
+    pub(crate) fn waits(&mut self, now: Timestamp, reading_for: Duration) {
         match &mut self.trouble {
             Some(trouble) => trouble.until = now,
-            None if looking_for >= SLOW => {
-                let why = "a look takes long".to_owned();
-                self.trouble = Some(Trouble { since: now.before(looking_for), until: now, why });
+            None if reading_for >= SLOW => {
+                let why = "the store answers slowly".to_owned();
+                self.trouble = Some(Trouble { since: now.before(reading_for), until: now, why });
             }
             None => {}
         }
@@ -190,10 +190,10 @@ impl State {
         match history {
             Ok(history) => opened.history = Some(history),
             // The previous details stay visible.
-            Err(why) if opened.history.is_some() => self.said = Some(StatusLine::Refused(why)),
+            Err(why) if opened.history.is_some() => self.message = Some(StatusLine::Refused(why)),
             Err(why) => {
                 self.opened = None;
-                self.said = Some(StatusLine::Refused(why));
+                self.message = Some(StatusLine::Refused(why));
             }
         }
     }
@@ -206,14 +206,14 @@ impl State {
     }
 
     pub(crate) fn queues(&self) -> &[QueueRow] {
-        self.look.as_ref().map_or(&[], |look| &look.queues)
+        self.snapshot.as_ref().map_or(&[], |snapshot| &snapshot.queues)
     }
 
     /// The jobs of a table; empty for the table of queues.
     pub(crate) fn jobs(&self, panel: Panel) -> &[JobView] {
-        match (&self.look, panel) {
-            (Some(look), Panel::Running) => &look.running.jobs,
-            (Some(look), Panel::Dead) => &look.dead.jobs,
+        match (&self.snapshot, panel) {
+            (Some(snapshot), Panel::Running) => &snapshot.running.jobs,
+            (Some(snapshot), Panel::Dead) => &snapshot.dead.jobs,
             _ => &[],
         }
     }
@@ -235,15 +235,15 @@ impl State {
 
     /// The index of a table's selected row.
     pub(crate) fn selected(&self, panel: Panel) -> usize {
-        self.cursors[panel as usize].place
+        self.cursors[panel as usize].index
     }
 
     /// The first visible row of a table with `room` visible rows: the selected row stays visible, and the table scrolls
     /// no more than necessary.
     pub(crate) fn first_row(&mut self, panel: Panel, rows: usize, room: usize) -> usize {
         let cursor = &mut self.cursors[panel as usize];
-        let lowest = (cursor.place + 1).saturating_sub(room);
-        cursor.top = cursor.top.clamp(lowest, cursor.place.max(lowest)).min(rows.saturating_sub(room));
+        let lowest = (cursor.index + 1).saturating_sub(room);
+        cursor.top = cursor.top.clamp(lowest, cursor.index.max(lowest)).min(rows.saturating_sub(room));
         cursor.top
     }
 
@@ -255,6 +255,6 @@ impl State {
         }
         let subjects = self.subjects(self.panel);
         let cursor = &mut self.cursors[self.panel as usize];
-        cursor.move_to(to(cursor.place), &subjects);
+        cursor.move_to(to(cursor.index), &subjects);
     }
 }

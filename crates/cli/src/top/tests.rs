@@ -23,14 +23,14 @@ use super::{
     act,
     draw::{self, Theme},
     keys,
-    look::{JOBS_MAX, Poller},
+    poller::{JOBS_MAX, Poller},
     state::{Effect, State, StatusLine},
 };
 
 struct World {
     punctual: Punctual,
     faults: FaultyStore,
-    eye: Poller,
+    poller: Poller,
     state: State,
     size: (u16, u16),
     colours: bool,
@@ -43,8 +43,9 @@ impl World {
         let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
         let faults = FaultyStore::new(Arc::clone(Punctual::connect(&url).await.unwrap().store()));
         let punctual = Punctual::new(Arc::new(faults.clone()));
-        let (eye, state) = (Poller::new(punctual.clone(), "cli:ada".into()), State::new("sqlite:punctual.db".into()));
-        Self { punctual, faults, eye, state, size: (120, 24), colours: true, _folder: folder }
+        let (poller, state) =
+            (Poller::new(punctual.clone(), "cli:ada".into()), State::new("sqlite:punctual.db".into()));
+        Self { punctual, faults, poller, state, size: (120, 24), colours: true, _folder: folder }
     }
 
     async fn enqueue(&self, draft: Draft) -> JobId {
@@ -53,7 +54,7 @@ impl World {
 
     /// Claims the next job, so that it runs.
     async fn start(&self, queue: &str) -> (JobId, AttemptId, WorkerId) {
-        let worker = WorkerId::from_bits(self.punctual.ids().next(self.eye.now()));
+        let worker = WorkerId::from_bits(self.punctual.ids().next(self.poller.now()));
         let request =
             ClaimRequest { queues: vec![queue.into()], ..ClaimRequest::new(worker, 1, Duration::from_secs(60)) };
         let claim = self.punctual.store().claim(request).await.unwrap().claims.remove(0);
@@ -73,10 +74,10 @@ impl World {
         self.punctual.job(id).await.unwrap().status
     }
 
-    async fn look(&mut self) {
-        match self.eye.look(0).await {
-            Ok(look) => self.state.saw(look),
-            Err(error) => self.state.failed(self.eye.now(), error.to_string()),
+    async fn refresh(&mut self) {
+        match self.poller.snapshot(0).await {
+            Ok(snapshot) => self.state.set_snapshot(snapshot),
+            Err(error) => self.state.failed(self.poller.now(), error.to_string()),
         }
     }
 
@@ -85,14 +86,14 @@ impl World {
         match keys::press(&mut self.state, KeyEvent::new(code, KeyModifiers::NONE)) {
             Some(Effect::Leave) => return true,
             Some(Effect::Do(action)) => {
-                self.state.said = Some(act::perform(self.eye.admin(), &action).await);
-                self.look().await;
+                self.state.message = Some(act::perform(self.poller.admin(), &action).await);
+                self.refresh().await;
             }
             Some(Effect::Read(subject)) => {
-                let history = self.eye.history(subject.clone()).await.map_err(|error| error.to_string());
+                let history = self.poller.history(subject.clone()).await.map_err(|error| error.to_string());
                 self.state.received(&subject, history);
             }
-            Some(Effect::Snapshot) => self.look().await,
+            Some(Effect::Snapshot) => self.refresh().await,
             None => {}
         }
         false
@@ -115,26 +116,26 @@ impl World {
         draw::text_of(&self.buffer())
     }
 
-    /// The first line that contains `word`. A `word` that begins with a line break must be at the start of the line.
-    fn line(&mut self, word: &str) -> String {
+    /// The first line that contains `part`. A `part` that begins with a line break must be at the start of the line.
+    fn line(&mut self, part: &str) -> String {
         let picture = self.picture();
         picture
             .lines()
-            .find(|line| format!("\n{line}").contains(word))
-            .unwrap_or_else(|| panic!("no {word} in\n{picture}"))
+            .find(|line| format!("\n{line}").contains(part))
+            .unwrap_or_else(|| panic!("no {part} in\n{picture}"))
             .to_owned()
     }
 }
 
-fn words(line: &str) -> Vec<&str> {
+fn cells(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
 #[tokio::test]
-async fn an_empty_store_says_what_would_be_there() {
+async fn an_empty_store_shows_how_to_begin() {
     let mut world = World::new().await;
-    assert!(world.picture().contains("● looking"));
-    world.look().await;
+    assert!(world.picture().contains("● loading"));
+    world.refresh().await;
     let picture = world.picture();
     for part in ["sqlite:punctual.db", "● live", "0 workers", "no queues", "punctual enqueue", "oldest queued"] {
         assert!(picture.contains(part), "{part} in\n{picture}");
@@ -155,19 +156,19 @@ async fn the_counts_of_each_state_and_queue_are_there_in_their_colours() {
     world.start("mail").await;
     world.die("pay", "no such account").await;
     let limits = Limits { concurrency: Some(5), ..Limits::default() };
-    world.eye.admin().set_queue_limits("mail", limits).await.unwrap();
-    world.look().await;
+    world.poller.admin().set_queue_limits("mail", limits).await.unwrap();
+    world.refresh().await;
     let line = world.line("● scheduled");
-    assert_eq!(words(&line), words("● waiting 0 ● scheduled 1 ● queued 2 ● processing 1 ● retrying 0"));
+    assert_eq!(cells(&line), cells("● waiting 0 ● scheduled 1 ● queued 2 ● processing 1 ● retrying 0"));
     assert!(world.line("● succeeded").contains("● dead"));
     let mail = world.line("mail  ");
-    assert_eq!(words(&mail)[..7], ["mail", "●", "on", "1", "2", "1", "0"], "{mail}");
+    assert_eq!(cells(&mail)[..7], ["mail", "●", "on", "1", "2", "1", "0"], "{mail}");
     assert!(mail.contains("5 concurrent"), "{mail}");
     let buffer = world.buffer();
-    let of = |word: &str| {
+    let of = |part: &str| {
         let text = draw::text_of(&buffer);
-        let (y, line) = text.lines().enumerate().find(|(_, line)| line.contains(word)).unwrap();
-        let x = line[..line.find(word).unwrap()].chars().count();
+        let (y, line) = text.lines().enumerate().find(|(_, line)| line.contains(part)).unwrap();
+        let x = line[..line.find(part).unwrap()].chars().count();
         buffer[(x as u16, y as u16)].fg
     };
     let colours = [of("● queued"), of("● processing"), of("● dead"), of("● scheduled")];
@@ -175,11 +176,11 @@ async fn the_counts_of_each_state_and_queue_are_there_in_their_colours() {
 }
 
 #[tokio::test]
-async fn without_colours_the_selected_row_still_stands_out() {
+async fn without_colours_the_selected_row_is_still_visible() {
     let mut world = World::new().await;
     world.colours = false;
     world.enqueue(Draft::new("send", &json!(1)).queue("mail")).await;
-    world.look().await;
+    world.refresh().await;
     let buffer = world.buffer();
     assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
@@ -191,16 +192,16 @@ async fn p_pauses_the_selected_queue_and_resumes_it_by_the_name_of_the_operator(
     for queue in ["bulk", "mail"] {
         world.enqueue(Draft::new("send", &json!(1)).queue(queue)).await;
     }
-    world.look().await;
+    world.refresh().await;
     world.type_in("jp").await;
     assert!(world.line("mail  ").contains("● paused"));
     assert!(world.line("bulk  ").contains("● on"));
     assert!(world.line("mail paused").contains("● mail paused"));
-    let detail = world.eye.admin().queue("mail").await.unwrap();
+    let detail = world.poller.admin().queue("mail").await.unwrap();
     assert!(detail.queue.settings.paused);
     assert_eq!((detail.events[0].actor.as_str(), detail.events[0].action.as_str()), ("cli:ada", "paused"));
     world.type_in("p").await;
-    assert!(!world.eye.admin().queue("mail").await.unwrap().queue.settings.paused);
+    assert!(!world.poller.admin().queue("mail").await.unwrap().queue.settings.paused);
     assert!(world.picture().contains("● mail resumed"));
     world.type_in("2p").await;
     assert!(world.picture().contains("p pauses a queue"), "there is none to pause among running jobs");
@@ -218,7 +219,7 @@ async fn a_running_job_is_shown_and_cancelled_only_after_a_yes() {
         .report_progress(vec![ProgressReport { attempt, worker, progress, lines: Vec::new() }])
         .await
         .unwrap();
-    world.look().await;
+    world.refresh().await;
     world.type_in("2").await;
     let line = world.line("render");
     let (text, short) = (id.to_string(), crate::text::shortened(&id.to_string()));
@@ -241,7 +242,7 @@ async fn a_running_job_is_shown_and_cancelled_only_after_a_yes() {
 async fn a_dead_job_is_opened_read_and_retried() {
     let mut world = World::new().await;
     let id = world.die("pay", "no such account").await;
-    world.look().await;
+    world.refresh().await;
     world.size = (120, 16);
     world.type_in("3").await;
     assert!(world.line("doomed").contains("no such account"));
@@ -263,14 +264,14 @@ async fn a_dead_job_is_opened_read_and_retried() {
 }
 
 #[tokio::test]
-async fn what_the_state_machine_forbids_is_said() {
+async fn a_change_that_the_state_machine_forbids_is_reported() {
     let mut world = World::new().await;
     world.enqueue(Draft::new("render", &json!(1)).queue("media")).await;
     let (id, ..) = world.start("media").await;
-    world.look().await;
+    world.refresh().await;
     world.type_in("2r").await;
     assert_eq!(world.status(id).await, Status::Processing);
-    assert!(matches!(&world.state.said, Some(StatusLine::Refused(why)) if why.contains("is processing")));
+    assert!(matches!(&world.state.message, Some(StatusLine::Refused(why)) if why.contains("is processing")));
     assert!(world.picture().contains("is processing"));
 }
 
@@ -278,62 +279,62 @@ async fn what_the_state_machine_forbids_is_said() {
 async fn the_selection_stays_with_its_job_when_others_come_and_go() {
     let mut world = World::new().await;
     let old = world.die("pay", "first").await;
-    world.look().await;
+    world.refresh().await;
     world.type_in("3").await;
     let selected = |world: &World| world.state.subject().unwrap();
     let before = selected(&world);
     world.die("pay", "second").await;
-    world.look().await;
-    assert_eq!((selected(&world), world.state.selected(world.state.panel)), (before, 1), "a new one stands above it");
+    world.refresh().await;
+    assert_eq!((selected(&world), world.state.selected(world.state.panel)), (before, 1), "a new row is above it");
     world.type_in("r").await;
     assert_eq!(world.status(old).await, Status::Queued);
     assert_eq!(world.state.selected(world.state.panel), 0, "it is gone, and the one beside it is selected");
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_leaves_the_picture_and_says_since_when_and_why() {
+async fn a_store_that_does_not_answer_keeps_the_picture_and_reports_since_when_and_why() {
     let mut world = World::new().await;
     world.enqueue(Draft::new("send", &json!(1)).queue("mail")).await;
-    world.look().await;
+    world.refresh().await;
     world.faults.fail_next("counts", When::Before);
     world.faults.fail_next("counts", When::Before);
-    world.look().await;
+    world.refresh().await;
     let since = world.line("no answer since");
-    world.look().await;
+    world.refresh().await;
     assert_eq!(world.faults.faults_left(), 0);
     let picture = world.picture();
     for part in ["● reconnecting", "trying again: the store failed: an injected fault in counts", "mail"] {
         assert!(picture.contains(part), "{part} in\n{picture}");
     }
-    assert_eq!(words(&since)[..5], words(&world.line("no answer since"))[..5], "it counts from the first");
-    world.look().await;
+    assert_eq!(cells(&since)[..5], cells(&world.line("no answer since"))[..5], "it counts from the first");
+    world.refresh().await;
     assert!(world.picture().contains("● live") && !world.picture().contains("no answer"));
 }
 
 #[tokio::test]
-async fn a_look_that_takes_long_is_said_to_and_time_goes_on_while_nothing_comes() {
+async fn a_slow_snapshot_is_reported_and_the_time_advances_meanwhile() {
     let mut world = World::new().await;
-    world.look().await;
-    let now = world.eye.now();
+    world.refresh().await;
+    let now = world.poller.now();
     world.state.waits(now, Duration::from_secs(1));
     assert!(world.picture().contains("● live"));
     world.state.waits(now, Duration::from_secs(4));
-    assert!(world.picture().contains("(4.0 s), trying again: a look takes long"), "{}", world.picture());
+    assert!(world.picture().contains("(4.0 s), trying again: the store answers slowly"), "{}", world.picture());
     world.state.failed(now.after(Duration::from_secs(6)), "cannot reach sqlite:punctual.db: gone".into());
     assert!(world.picture().contains("(10 s), trying again: cannot reach: gone"), "{}", world.picture());
     world.state.waits(now.after(Duration::from_secs(20)), Duration::ZERO);
     assert!(world.picture().contains("(24 s), trying again: cannot reach: gone"));
-    world.look().await;
+    world.refresh().await;
     assert!(!world.picture().contains("no answer"));
 }
 
 #[tokio::test]
-async fn a_frozen_picture_stands_still_until_it_may_go_on() {
+async fn a_frozen_picture_does_not_change_until_it_is_resumed() {
     let mut world = World::new().await;
-    world.look().await;
+    world.refresh().await;
     world.type_in(" ").await;
     world.enqueue(Draft::new("send", &json!(1)).queue("letters")).await;
-    world.look().await;
+    world.refresh().await;
     let picture = world.picture();
     assert!(picture.contains("● frozen") && !picture.contains("letters"), "{picture}");
     world.type_in(" ").await;
@@ -341,10 +342,10 @@ async fn a_frozen_picture_stands_still_until_it_may_go_on() {
 }
 
 #[tokio::test]
-async fn rates_come_from_one_look_to_the_next() {
+async fn rates_are_differences_between_snapshots() {
     let mut world = World::new().await;
-    world.look().await;
-    assert_eq!(words(&world.line("\nsucceeded"))[1], "–", "one look says nothing of rates");
+    world.refresh().await;
+    assert_eq!(cells(&world.line("\nsucceeded"))[1], "–", "one snapshot has no rates");
     let done = |_: Context| async { Ok(None) };
     let worker = Worker::builder(world.punctual.clone()).handler("noop", done).manual().unwrap();
     for _ in 0..5 {
@@ -352,7 +353,7 @@ async fn rates_come_from_one_look_to_the_next() {
         worker.run_one().await.unwrap();
     }
     world.die("pay", "broken").await;
-    world.look().await;
+    world.refresh().await;
     let steps = |flow| world.state.rates.steps(flow, 9)[0].unwrap();
     let [enqueued, succeeded, failed] =
         [super::rates::Flow::Enqueued, super::rates::Flow::Succeeded, super::rates::Flow::Failed].map(steps);
@@ -369,7 +370,7 @@ async fn every_size_from_the_smallest_on_has_its_picture() {
     }
     world.start("media").await;
     world.die("pay", "no such account").await;
-    world.look().await;
+    world.refresh().await;
     world.size = (59, 16);
     assert!(world.picture().contains("this needs 60 and 16"));
     for size in [(60, 16), (80, 24), (120, 30), (200, 60), (500, 200)] {
@@ -387,13 +388,13 @@ async fn every_size_from_the_smallest_on_has_its_picture() {
 }
 
 #[tokio::test]
-async fn a_long_table_scrolls_with_the_selection_and_says_how_much_there_is() {
+async fn a_long_table_scrolls_with_the_selection_and_shows_the_number_of_rows() {
     let mut world = World::new().await;
     for number in 0..40 {
         world.enqueue(Draft::new("send", &json!(1)).queue(format!("q{number:02}"))).await;
     }
     world.size = (80, 20);
-    world.look().await;
+    world.refresh().await;
     assert!(world.picture().contains("q00") && !world.picture().contains("q39"));
     assert!(world.picture().contains("1–10 of 40"), "{}", world.picture());
     world.press(KeyCode::PageDown).await;
@@ -401,20 +402,20 @@ async fn a_long_table_scrolls_with_the_selection_and_says_how_much_there_is() {
     world.type_in("G").await;
     assert!(world.picture().contains("q39") && world.picture().contains("31–40 of 40"));
     world.type_in("k").await;
-    assert!(world.picture().contains("31–40 of 40"), "what is in sight does not move");
+    assert!(world.picture().contains("31–40 of 40"), "the visible rows do not move");
     world.type_in("g").await;
     assert!(world.picture().contains("1–10 of 40"));
 }
 
 #[tokio::test]
-async fn a_look_reads_no_more_than_the_first_jobs() {
+async fn a_snapshot_reads_no_more_than_the_first_jobs() {
     let mut world = World::new().await;
     let drafts = (0..JOBS_MAX + 5).map(|n| Draft::new("send", &json!(n)).queue("mail"));
     world.punctual.enqueue_all(drafts.collect::<Vec<_>>()).await.unwrap();
     for _ in 0..JOBS_MAX + 5 {
         world.start("mail").await;
     }
-    world.look().await;
+    world.refresh().await;
     world.type_in("2").await;
     assert_eq!(world.state.jobs(super::state::Panel::Running).len(), JOBS_MAX);
     assert!(world.picture().contains("of the first 100"), "{}", world.picture());
@@ -425,7 +426,7 @@ async fn a_look_reads_no_more_than_the_first_jobs() {
 async fn q_and_control_c_leave_from_everywhere() {
     let mut world = World::new().await;
     world.die("pay", "no such account").await;
-    world.look().await;
+    world.refresh().await;
     assert!(world.press(KeyCode::Char('q')).await);
     world.type_in("3").await;
     world.press(KeyCode::Enter).await;

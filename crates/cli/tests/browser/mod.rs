@@ -143,7 +143,7 @@ impl Tab {
     }
 
     /// Waits until the page shows a text.
-    pub async fn until_said(&self, text: &str) {
+    pub async fn until_text(&self, text: &str) {
         self.until(text, &format!("document.body.innerText.includes({})", json!(text))).await;
     }
 

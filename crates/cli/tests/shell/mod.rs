@@ -59,10 +59,10 @@ impl Shell {
     /// Runs a command that must fail; returns its exit code and its output.
     pub fn fails(&self, args: &[&str]) -> (i32, String) {
         let output = self.run(args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{args:?} should fail");
-        assert!(!said.contains("panicked"), "{args:?}: {said}");
-        (output.status.code().unwrap(), said)
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+        (output.status.code().unwrap(), stderr)
     }
 }
 
@@ -72,20 +72,20 @@ pub struct Server(pub Child);
 impl Server {
     pub fn start(shell: &Shell, args: &[&str]) -> Self {
         let mut command = shell.command(args);
-        let errors = std::fs::File::create(shell.path("said")).unwrap();
+        let errors = std::fs::File::create(shell.path("stderr")).unwrap();
         command.env("PUNCTUAL_LOG", "info").env("PUNCTUAL_LOG_FORMAT", "json");
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
     }
 
     /// The URL of the server, once it listens.
     pub fn url(&self, shell: &Shell) -> String {
-        let said = || {
-            let said = std::fs::read_to_string(shell.path("said")).unwrap_or_default();
-            let from = said.find("http://")?;
-            said[from..].split_whitespace().next().filter(|_| said[from..].contains('\n')).map(str::to_owned)
+        let stderr = || {
+            let stderr = std::fs::read_to_string(shell.path("stderr")).unwrap_or_default();
+            let from = stderr.find("http://")?;
+            stderr[from..].split_whitespace().next().filter(|_| stderr[from..].contains('\n')).map(str::to_owned)
         };
-        until("an address", || said().is_some());
-        said().unwrap()
+        until("an address", || stderr().is_some());
+        stderr().unwrap()
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -116,7 +116,7 @@ impl<'a> Pages<'a> {
         if self.filter != by_these {
             return Ok(None);
         }
-        let fits = |wanted: &Option<String>, word: &String| wanted.as_ref().is_none_or(|wanted| wanted == word);
+        let fits = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
         let counts = self.admin.punctual.store().counts().await?;
         let ours = counts.into_iter().filter(|count| fits(queue, &count.queue) && fits(name, &count.name));
         Ok(Some(ours.filter(|count| self.statuses.contains(&count.status)).map(|count| count.count).sum()))

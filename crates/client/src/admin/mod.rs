@@ -18,7 +18,7 @@ use punctual_core::{
 };
 use serde::Serialize;
 
-pub(crate) use self::schedules::{decide_put, put};
+pub(crate) use self::schedules::{PutRequest, decide_put, put};
 pub use self::{
     bulk::{BulkDone, Preview},
     queues::{QueueDetail, QueueView},
@@ -147,7 +147,7 @@ impl Admin {
         self.change(id, Verb::Retry, None).await
     }
 
-    /// Cancels a job. If it is running, its handler is asked to stop.
+    /// Cancels a job. If it is running, its handler receives the stop signal.
     pub async fn cancel(&self, id: JobId, reason: Option<String>) -> Result<(), Error> {
         self.change(id, Verb::Cancel, reason).await
     }
@@ -186,9 +186,9 @@ impl Admin {
         Ok(self.punctual.store().locks().await?)
     }
 
-    /// Releases a lock, whoever owns it; returns whether it was held.
+    /// Releases a lock of any owner; returns whether it was held.
     pub async fn unlock(&self, name: &str) -> Result<bool, Error> {
-        check::word("lock", name, limits::LABEL_MAX_CHARS)?;
+        check::name("lock", name, limits::LABEL_MAX_CHARS)?;
         let held = self.locks().await?.into_iter().find(|lock| lock.name == name);
         match held {
             Some(lock) => Ok(self.punctual.store().unlock(lock.name, lock.owner).await?),

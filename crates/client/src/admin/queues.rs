@@ -45,12 +45,12 @@ impl Admin {
     /// Returns all queues that have jobs or settings, by name.
     pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
         let (overview, now) = (self.overview().await?, self.punctual.store().now());
-        let said: BTreeMap<String, Queue> =
+        let saved: BTreeMap<String, Queue> =
             self.punctual.store().queues().await?.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
         let live: Vec<_> = self.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
-        let names: BTreeSet<String> = overview.queues.keys().chain(said.keys()).cloned().collect();
+        let names: BTreeSet<String> = overview.queues.keys().chain(saved.keys()).cloned().collect();
         let view = |name: String| QueueView {
-            settings: said.get(&name).map(|queue| queue.settings.clone()).unwrap_or_default(),
+            settings: saved.get(&name).map(|queue| queue.settings.clone()).unwrap_or_default(),
             jobs: overview.queues.get(&name).cloned().unwrap_or_default(),
             workers: live
                 .iter()

@@ -298,7 +298,9 @@ impl Admin {
             return Err(Invalid::new("until", format!("{until} is not after {since}")).into());
         }
         if until > now {
-            return Err(Invalid::new("until", format!("{until} is not past; what is to come needs no backfill")).into());
+            return Err(
+                Invalid::new("until", format!("{until} is not past; future occurrences need no backfill")).into()
+            );
         }
         let (timing, mut times) = (spec.timing()?, Vec::new());
         let broken = |problem: String| Invalid::new("cron", problem);
@@ -307,7 +309,8 @@ impl Admin {
             && at < until
         {
             if times.len() == limits::BACKFILL_MAX_JOBS {
-                let problem = format!("more than {} occurrences before it; fill in parts", limits::BACKFILL_MAX_JOBS);
+                let problem =
+                    format!("more than {} occurrences before it; backfill shorter periods", limits::BACKFILL_MAX_JOBS);
                 return Err(Invalid::new("until", problem).into());
             }
             times.push(at);
@@ -319,7 +322,7 @@ impl Admin {
     /// Removes a schedule; its jobs stay. A schedule that a program or file defines is created again when that program
     /// next starts.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
-        check::word("schedule", name, limits::NAME_MAX_CHARS)?;
+        check::name("schedule", name, limits::NAME_MAX_CHARS)?;
         if self.punctual.store().remove_schedule(name.to_owned(), self.actor.clone()).await? {
             tracing::info!(schedule = name, actor = self.actor, "removed a schedule");
             return Ok(());
@@ -351,7 +354,7 @@ impl Admin {
 }
 
 async fn find(punctual: &Punctual, name: &str) -> Result<Schedule, Error> {
-    check::word("schedule", name, limits::NAME_MAX_CHARS)?;
+    check::name("schedule", name, limits::NAME_MAX_CHARS)?;
     punctual.store().schedule(name.to_owned()).await?.ok_or_else(|| Error::NoSchedule(name.to_owned()))
 }
 
@@ -364,7 +367,8 @@ pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) ->
     let store = punctual.store();
     for _ in 0..TRIES {
         let (known, now) = (store.schedule(spec.name.clone()).await?, store.now());
-        let Some(save) = decide_put(punctual, known.as_ref(), &spec, actor, now)? else { return Ok(Put::Unchanged) };
+        let request = PutRequest { spec: &spec, actor, now };
+        let Some(save) = decide_put(punctual, known.as_ref(), request)? else { return Ok(Put::Unchanged) };
         let put = Put::of(&save);
         if store.save_schedules(vec![save]).await? == [true] {
             return Ok(put);
@@ -373,13 +377,18 @@ pub(crate) async fn put(punctual: &Punctual, spec: ScheduleSpec, actor: &str) ->
     Err(StoreError::Busy { waited_ms: 0 }.into())
 }
 
-/// The change that gives a schedule the definition `spec`; `None` if it already has it.
+/// A request to create a schedule, or to replace its definition.
+pub(crate) struct PutRequest<'a> {
+    pub(crate) spec: &'a ScheduleSpec,
+    pub(crate) actor: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// The change that gives a schedule the requested definition; `None` if it already has it.
 pub(crate) fn decide_put(
     punctual: &Punctual,
     known: Option<&Schedule>,
-    spec: &ScheduleSpec,
-    actor: &str,
-    now: Timestamp,
+    PutRequest { spec, actor, now }: PutRequest<'_>,
 ) -> Result<Option<ScheduleSave>, Error> {
     let schedule = match known {
         Some(known) if known.spec == *spec && known.problem.is_none() => return Ok(None),

@@ -49,7 +49,7 @@ impl Admin {
         good_for: Option<Duration>,
     ) -> Result<CreatedToken, Error> {
         if good_for.is_some_and(|time| time.is_zero()) {
-            return Err(Invalid::new("expires", "is at once; give it a longer time").into());
+            return Err(Invalid::new("expires", "must be longer than 0 s").into());
         }
         let expires_at = good_for.map(|time| self.punctual.store().now().after(time));
         self.add_token(name.into(), roles.into_iter().collect(), expires_at, None).await
@@ -130,7 +130,7 @@ impl Admin {
 
 fn new_secret() -> Result<String, Error> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| StoreError::Other(format!("the system gives no chance: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Other(format!("cannot get random bytes: {error}")))?;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{PREFIX}{digits}"))
 }

@@ -163,16 +163,16 @@ impl Admin {
     async fn renew(&self, nodes: &[Node]) -> Result<Vec<NewJob>, Error> {
         let renewed: Vec<&Node> =
             nodes.iter().filter(|node| is_callback(node) || node.status == Status::Cancelled).collect();
-        let places: HashMap<JobId, usize> = renewed.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
+        let indexes: HashMap<JobId, usize> = renewed.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
         let parents: Vec<Vec<usize>> = renewed
             .iter()
-            .map(|node| node.parents.iter().filter_map(|parent| places.get(parent)).copied().collect())
+            .map(|node| node.parents.iter().filter_map(|parent| indexes.get(parent)).copied().collect())
             .collect();
         // A stored workflow has no cycle.
         let order = flow::in_order(&parents).unwrap_or_default();
         let (now, mut ids) = (self.punctual.store().now(), HashMap::<JobId, JobId>::new());
         let mut jobs = Vec::with_capacity(order.len());
-        for node in order.into_iter().map(|place| renewed[place]) {
+        for node in order.into_iter().map(|index| renewed[index]) {
             let new = JobId::from_bits(self.punctual.ids().next(now));
             let parents = node.parents.iter().map(|parent| ids.get(parent).copied().unwrap_or(*parent)).collect();
             let old = self.punctual.job(node.id).await?;

@@ -279,7 +279,7 @@ pub fn policy_in_words(policy: &RetryPolicy) -> String {
 
 /// The default options of a queue in words; `None` if there are none.
 pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
-    let words: Vec<String> = [
+    let parts: Vec<String> = [
         defaults.priority.map(|priority| format!("priority {priority}")),
         defaults.max_attempts.map(|attempts| format!("{attempts} attempts")),
         defaults.timeout.map(|timeout| format!("timeout {}", in_words(timeout))),
@@ -289,7 +289,7 @@ pub fn defaults_in_words(defaults: &JobDefaults) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    (!words.is_empty()).then(|| words.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Reads `none`, `fixed:10s`, `linear:10s`, `exponential:5s`, `list:1s,10s,1m`.

@@ -33,12 +33,12 @@ impl<P: Serialize> WorkflowInput<P> {
     pub fn workflow(self, created_by: &str) -> Result<Workflow, Invalid> {
         let mut workflow = Workflow::new(self.name);
         workflow.created_by(created_by);
-        for (node, mut words) in self.jobs {
-            let after = std::mem::take(&mut words.after);
-            if words.name.is_empty() {
-                words.name.clone_from(&node);
+        for (node, mut input) in self.jobs {
+            let after = std::mem::take(&mut input.after);
+            if input.name.is_empty() {
+                input.name.clone_from(&node);
             }
-            let draft = draft(&format!("job `{node}`"), words)?;
+            let draft = draft(&format!("job `{node}`"), input)?;
             workflow.job(node, draft.created_by(created_by)).after(after);
         }
         let callbacks: [(&str, Option<JobInput<P>>, Add); 3] = [
@@ -46,17 +46,17 @@ impl<P: Serialize> WorkflowInput<P> {
             ("on_failure", self.on_failure, Workflow::on_failure),
             ("on_complete", self.on_complete, Workflow::on_complete),
         ];
-        for (name, words, add) in callbacks {
-            if let Some(words) = words {
-                add(&mut workflow, draft(name, words)?.created_by(created_by));
+        for (name, input, add) in callbacks {
+            if let Some(input) = input {
+                add(&mut workflow, draft(name, input)?.created_by(created_by));
             }
         }
         Ok(workflow)
     }
 }
 
-fn draft<P: Serialize>(place: &str, words: JobInput<P>) -> Result<Draft, Invalid> {
-    words
+fn draft<P: Serialize>(location: &str, input: JobInput<P>) -> Result<Draft, Invalid> {
+    input
         .draft()
-        .map_err(|invalid| Invalid::new(invalid.field, format!("{} ({place} of the workflow)", invalid.problem)))
+        .map_err(|invalid| Invalid::new(invalid.field, format!("{} ({location} of the workflow)", invalid.problem)))
 }

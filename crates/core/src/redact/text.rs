@@ -16,13 +16,13 @@ const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
 ///
 /// ```
 /// use punctual_core::redact;
-/// let said = redact::text("cannot reach postgres://ada:hunter2@db/app?sslmode=off with api_key=k-1", &[]);
-/// assert_eq!(said, "cannot reach postgres://ada:[redacted]@db/app?sslmode=off with api_key=[redacted]");
+/// let shown = redact::text("cannot reach postgres://ada:hunter2@db/app?sslmode=off with api_key=k-1", &[]);
+/// assert_eq!(shown, "cannot reach postgres://ada:[redacted]@db/app?sslmode=off with api_key=[redacted]");
 /// ```
 pub fn text<'a>(text: &'a str, own_keys: &[String]) -> Cow<'a, str> {
     let own: Vec<String> = own_keys.iter().map(|key| normal(key)).collect();
     let (mut shown, mut copied, mut at) = (String::new(), 0, 0);
-    while let Some(mark) = text[at..].find(['=', ':']).map(|place| at + place) {
+    while let Some(mark) = text[at..].find(['=', ':']).map(|index| at + index) {
         at = mark + 1;
         if let Some(secret) = secret_at(text, mark, &own).filter(|secret| secret.start >= copied) {
             shown.push_str(&text[copied..secret.start]);
@@ -82,7 +82,7 @@ fn key_before(text: &str) -> (&str, bool) {
     let text = text.trim_end_matches([' ', '\t']);
     let bare = text.trim_end_matches(['"', '\'', '`', '\\']);
     let start = bare.rfind(|c: char| !c.is_alphanumeric() && !"_-.".contains(c));
-    let key = start.map_or(bare, |place| bare[place..].trim_start_matches(|c: char| !c.is_alphanumeric()));
+    let key = start.map_or(bare, |index| bare[index..].trim_start_matches(|c: char| !c.is_alphanumeric()));
     (key, bare.len() < text.len())
 }
 
@@ -122,14 +122,14 @@ fn unquoted(text: &str) -> Range<usize> {
 /// The end of the bracket at the beginning of a text.
 fn bracketed(text: &str) -> usize {
     let mut depth = 0usize;
-    for (place, byte) in text.bytes().enumerate() {
+    for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
             _ => {}
         }
         if depth == 0 {
-            return place + 1;
+            return index + 1;
         }
     }
     text.len()
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_in_every_way_of_writing_them() {
-        for (said, shown) in [
+        for (original, shown) in [
             ("redis://:pw@h:6379/0 refused", "redis://:[redacted]@h:6379/0 refused"),
             ("`amqp://u:p/w#x@h/v`", "`amqp://u:[redacted]@h/v`"),
             ("https://u:pw@h/a?token=abc&x=1", "https://u:[redacted]@h/a?token=[redacted]&x=1"),
@@ -158,14 +158,14 @@ mod tests {
             ("authorization=Basic eDp5", "authorization=[redacted]"),
             ("customer-name=Ada", "customer-name=[redacted]"),
         ] {
-            assert_eq!(text(said, &["customerName".into()]), shown);
+            assert_eq!(text(original, &["customerName".into()]), shown);
             assert_eq!(text(shown, &["customerName".into()]), shown, "once hidden, it stays as it is");
         }
     }
 
     #[test]
     fn prose_and_harmless_addresses_are_shown() {
-        for said in [
+        for harmless in [
             "",
             "=",
             "://",
@@ -176,7 +176,7 @@ mod tests {
             "author=ada pinned=1 é=ü password=",
             "mailto:ada@example.com, http://h/x@y",
         ] {
-            assert_eq!(text(said, &[]), said);
+            assert_eq!(text(harmless, &[]), harmless);
         }
     }
 }

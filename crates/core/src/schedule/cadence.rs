@@ -174,12 +174,12 @@ fn explain(text: &str, error: &CronError) -> Invalid {
         return Invalid::new("cron", format!("`{text}` {problem}, not {}", parts.len()));
     }
     let fields = FIELDS.iter().skip(FIELDS.len() - parts.len()).enumerate();
-    for (place, (name, allowed)) in fields {
-        let (start, field) = parts[place];
+    for (index, (name, allowed)) in fields {
+        let (start, field) = parts[index];
         // Parsed alone among valid fields, a part fails only if it is invalid itself.
         let alone = |part: &str| {
             let mut others = vec!["*"; parts.len()];
-            others[place] = part;
+            others[index] = part;
             parse(&others.join(" "))
         };
         if alone(field).is_ok() {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_expression_says_what_it_means() {
+    fn every_expression_has_a_description() {
         for cron in ["* * * * *", "0 2 * * MON-FRI", "@daily", "0 0 L * *"] {
             assert!(!cron.parse::<Cadence>().unwrap().describe().is_empty(), "{cron}");
         }

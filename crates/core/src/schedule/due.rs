@@ -28,7 +28,7 @@ pub struct Due {
 }
 
 /// The time from which a schedule whose next occurrence is at `next_run_at` is to be evaluated.
-pub fn look_at(overlap: Overlap, next_run_at: Timestamp) -> Timestamp {
+pub fn evaluation_time(overlap: Overlap, next_run_at: Timestamp) -> Timestamp {
     if overlap == Overlap::Allow { next_run_at.before(AHEAD) } else { next_run_at }
 }
 
@@ -37,7 +37,7 @@ pub fn look_at(overlap: Overlap, next_run_at: Timestamp) -> Timestamp {
 pub fn due(schedule: &Schedule, now: Timestamp, busy: bool) -> Result<Option<Due>, String> {
     let Some(first) = schedule.next_run_at else { return Ok(None) };
     let (spec, timing) = (&schedule.spec, schedule.spec.timing().map_err(|invalid| invalid.to_string())?);
-    if look_at(spec.overlap, first) > now {
+    if evaluation_time(spec.overlap, first) > now {
         return Ok(None);
     }
     let misfired = now.since(first) > MISFIRE_GRACE;

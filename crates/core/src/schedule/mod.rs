@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::{
     cadence::Cadence,
-    due::{AHEAD, Due, MISFIRE_GRACE, due, look_at},
+    due::{AHEAD, Due, MISFIRE_GRACE, due, evaluation_time},
 };
 use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
@@ -157,8 +157,8 @@ macro_rules! as_text {
     ($($name:ident)*) => {
         $(
             impl From<$name> for String {
-                fn from(word: $name) -> Self {
-                    word.to_string()
+                fn from(value: $name) -> Self {
+                    value.to_string()
                 }
             }
 
@@ -232,16 +232,16 @@ impl ScheduleSpec {
     }
 
     fn check_limits(&self) -> Result<Timing, Invalid> {
-        check::word("schedule", &self.name, limits::NAME_MAX_CHARS)?;
+        check::name("schedule", &self.name, limits::NAME_MAX_CHARS)?;
         if self.name == MEMORY_OF_ALERTS {
-            return Err(Invalid::new("schedule", format!("`{MEMORY_OF_ALERTS}` is a name of Punctual's own")));
+            return Err(Invalid::new("schedule", format!("`{MEMORY_OF_ALERTS}` is reserved")));
         }
         check::duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
         if let Some(text) = &self.description {
             check::text("description", text, limits::DESCRIPTION_MAX_CHARS)?;
         }
         if let Some(owner) = &self.owner {
-            check::word("owner", owner, limits::LABEL_MAX_CHARS)?;
+            check::name("owner", owner, limits::LABEL_MAX_CHARS)?;
         }
         if let Misfire::CatchUpLimited(most) = self.misfire {
             check::range("misfire", most, 1..=limits::CATCH_UP_MAX_JOBS)?;

@@ -92,19 +92,19 @@ impl ClaimRequest {
 
     /// Whether the request includes jobs of this lane.
     pub fn serves(&self, queue: &str, name: &str) -> bool {
-        let wants = |served: &[String], word: &str| served.is_empty() || served.iter().any(|served| served == word);
+        let wants = |served: &[String], name: &str| served.is_empty() || served.iter().any(|served| served == name);
         wants(&self.queues, queue) && wants(&self.names, name)
     }
 
     /// The order within a claim: the smaller number first. With equal numbers, the earlier job first.
     pub fn rank(&self, queue: &str, priority: u8) -> u32 {
-        let place = self.queues.iter().position(|served| served == queue).filter(|_| self.in_order).unwrap_or(0);
-        place as u32 * 256 + u32::from(u8::MAX - priority)
+        let position = self.queues.iter().position(|served| served == queue).filter(|_| self.in_order).unwrap_or(0);
+        position as u32 * 256 + u32::from(u8::MAX - priority)
     }
 
     /// When to claim again, after a claim at `now` that found nothing, if the next job is due at `next_run_at`. This is
     /// later than the earliest time at which it could be claimed ahead, so that one claim finds several jobs.
-    pub fn look_again_at(&self, now: Timestamp, next_run_at: Timestamp) -> Timestamp {
+    pub fn claim_again_at(&self, now: Timestamp, next_run_at: Timestamp) -> Timestamp {
         // A job that could have been claimed ahead and was not is left to other workers until it is due.
         if next_run_at <= now.after(self.ahead) { next_run_at } else { next_run_at.before(self.ahead / 2) }
     }

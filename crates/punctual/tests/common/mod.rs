@@ -28,39 +28,39 @@ use punctual::{
 use tempfile::TempDir;
 
 /// A store in a folder that is removed at the end.
-pub struct Place {
+pub struct TestStore {
     pub folder: TempDir,
     pub url: String,
 }
 
-/// Runs each test on each engine; a test receives the function that creates a place.
+/// Runs each test on each engine; a test receives the function that creates a store.
 #[macro_export]
 macro_rules! on_each_engine {
     ($($test:ident)*) => {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::$test(super::Place::new).await;
+                super::$test(super::TestStore::new).await;
             })*
         }
 
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::$test(super::Place::postgres).await;
+                super::$test(super::TestStore::postgres).await;
             })*
         }
 
         mod redis {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::$test(super::Place::redis).await;
+                super::$test(super::TestStore::redis).await;
             })*
         }
     };
 }
 
-impl Place {
+impl TestStore {
     /// On SQLite.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ impl Place {
         Self::postgres().dispatched_by(&server)
     }
 
-    /// The same place, with a Redis server in front.
+    /// The same store, with a Redis server in front.
     pub fn dispatched_by(self, server: &str) -> Self {
         Self { url: format!("{}&dispatch={server}", self.url), ..self }
     }
@@ -169,8 +169,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub fn start(place: &Place) -> Self {
-        let (path, (release, released), (taken, is_taken)) = (place.file(), mpsc::channel(), mpsc::channel());
+    pub fn start(test_store: &TestStore) -> Self {
+        let (path, (release, released), (taken, is_taken)) = (test_store.file(), mpsc::channel(), mpsc::channel());
         let thread = std::thread::spawn(move || {
             let mut connection = Connection::open(path).unwrap();
             connection.busy_timeout(Duration::from_secs(60)).unwrap();
@@ -255,7 +255,7 @@ pub fn worker_process() {
                 let plan: serde_json::Value = ctx.claim().job.spec.payload.read().unwrap();
                 match plan["failures"].as_u64().unwrap() {
                     failures if u64::from(ctx.attempt()) <= failures => Err(Failure::new("planned")),
-                    _ if plan["dies"] == true => Err(Failure::for_good("planned")),
+                    _ if plan["dies"] == true => Err(Failure::permanent("planned")),
                     _ => Ok(None),
                 }
             })

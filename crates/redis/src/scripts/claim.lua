@@ -10,7 +10,7 @@
 
 local state, held, owners = KEYS[1], KEYS[2], KEYS[3]
 local epoch, now, till, room, hold_ms, token, prefix = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local only_look = ARGV[8] == '1'
+local only_peek = ARGV[8] == '1'
 
 if not is_open(state, epoch) then return false end
 local lanes = (#ARGV - 8) / 2
@@ -98,7 +98,7 @@ while lane <= lanes and room > 0 do
 end
 if room > 0 and tonumber(till) > tonumber(now) then choose(1, lanes, '(' .. now, till, -1) end
 
-if only_look then
+if only_peek then
   local answer = {''}
   for i = 1, chosen do
     local ahead = lane_of[i] < 0

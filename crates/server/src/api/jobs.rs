@@ -15,8 +15,8 @@ use punctual_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OfJob, PAGE_DEFAULT, Why};
-use crate::{call::Call, problem::Problem, route::Nothing};
+use super::{ActionReason, OfJob, PAGE_DEFAULT};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
 /// Default wait for a job.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -28,8 +28,7 @@ const BULK_MAX_JOBS: u64 = 100_000;
 /// Jobs to enqueue.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewJobs")]
-pub(crate) struct Batch {
+pub(crate) struct NewJobs {
     /// The jobs. Either all of them are enqueued, or none.
     jobs: Vec<JobInput<Json>>,
 }
@@ -41,25 +40,30 @@ pub(crate) struct EnqueuedAll {
     jobs: Vec<Enqueued>,
 }
 
-pub(crate) async fn enqueue(call: Call, _: Nothing, job: JobInput<Json>) -> Result<Enqueued, Problem> {
-    let draft = job.draft()?.created_by(call.caller.name());
-    let enqueued = call.enqueue(vec![draft]).await?;
-    enqueued.into_iter().next().ok_or_else(|| Problem::invalid("job", "the store answered for none"))
+pub(crate) async fn enqueue(request: RequestContext, _: Nothing, job: JobInput<Json>) -> Result<Enqueued, Problem> {
+    let draft = job.draft()?.created_by(request.caller.name());
+    let enqueued = request.enqueue(vec![draft]).await?;
+    enqueued.into_iter().next().ok_or_else(|| Problem::invalid("job", "the store returned no result"))
 }
 
-pub(crate) async fn enqueue_all(call: Call, _: Nothing, Batch { jobs }: Batch) -> Result<EnqueuedAll, Problem> {
-    let by = call.caller.name();
+pub(crate) async fn enqueue_all(
+    request: RequestContext,
+    _: Nothing,
+    NewJobs { jobs }: NewJobs,
+) -> Result<EnqueuedAll, Problem> {
+    let created_by = request.caller.name();
     let mut drafts = Vec::with_capacity(jobs.len());
-    for (place, job) in jobs.into_iter().enumerate() {
+    for (index, job) in jobs.into_iter().enumerate() {
         let draft = job
             .draft()
-            .map_err(|invalid| Problem::invalid(format!("jobs[{place}].{}", invalid.field), invalid.problem))?;
-        drafts.push(draft.created_by(&by));
+            .map_err(|invalid| Problem::invalid(format!("jobs[{index}].{}", invalid.field), invalid.problem))?;
+        drafts.push(draft.created_by(&created_by));
     }
-    Ok(EnqueuedAll { jobs: call.enqueue(drafts).await? })
+    Ok(EnqueuedAll { jobs: request.enqueue(drafts).await? })
 }
 
-/// A filter for jobs: all given conditions must match. Without conditions, all jobs that are not deleted.
+/// A filter for jobs, and the page of the list: all given conditions must match. Without conditions, all jobs that are
+/// not deleted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct JobQuery {
@@ -85,131 +89,168 @@ pub(crate) struct JobQuery {
     limit: Option<usize>,
     /// Cursor: the `next` of the previous page.
     after: Option<String>,
-    /// Action of a bulk request; ignored by other requests.
-    verb: Option<Verb>,
 }
 
 impl JobQuery {
-    fn filter(&self) -> Filter {
-        Filter {
-            statuses: self.status.clone(),
-            queue: self.queue.clone(),
-            name: self.name.clone(),
-            user_id: self.user.clone(),
-            correlation_id: self.correlation.clone(),
-            tag: self.tag.clone(),
-            schedule: self.schedule.clone(),
+    fn into_parts(self) -> (Filter, Page) {
+        let filter = Filter {
+            statuses: self.status,
+            queue: self.queue,
+            name: self.name,
+            user_id: self.user,
+            correlation_id: self.correlation,
+            tag: self.tag,
+            schedule: self.schedule,
             since: self.since.map(|when| when.0),
             until: self.until.map(|when| when.0),
-        }
+        };
+        (filter, Page { limit: self.limit.unwrap_or(PAGE_DEFAULT), after: self.after })
     }
 }
 
-pub(crate) async fn list(call: Call, which: JobQuery) -> Result<JobList, Problem> {
-    let page = Page { limit: which.limit.unwrap_or(PAGE_DEFAULT), after: which.after.clone() };
-    Ok(call.admin().jobs(which.filter(), page).await?)
+/// An action on all jobs that match a filter.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BulkQuery {
+    /// The action.
+    verb: Verb,
+    /// Jobs with any of these statuses; may be repeated.
+    #[serde(default)]
+    status: Vec<Status>,
+    /// Jobs of this queue.
+    queue: Option<String>,
+    /// Jobs with this name.
+    name: Option<String>,
+    /// Jobs of this user.
+    user: Option<String>,
+    /// Jobs with this correlation id.
+    correlation: Option<String>,
+    /// Jobs with this tag.
+    tag: Option<String>,
+    /// Jobs of this schedule.
+    schedule: Option<String>,
+    /// Start of the period, inclusive.
+    since: Option<When>,
+    /// End of the period, exclusive.
+    until: Option<When>,
 }
 
-pub(crate) async fn show(call: Call, OfJob { id }: OfJob) -> Result<JobDetail, Problem> {
-    Ok(call.admin().job(id).await?)
+impl BulkQuery {
+    fn into_parts(self) -> (Verb, Filter) {
+        let filter = Filter {
+            statuses: self.status,
+            queue: self.queue,
+            name: self.name,
+            user_id: self.user,
+            correlation_id: self.correlation,
+            tag: self.tag,
+            schedule: self.schedule,
+            since: self.since.map(|when| when.0),
+            until: self.until.map(|when| when.0),
+        };
+        (self.verb, filter)
+    }
 }
 
-pub(crate) async fn attempts(call: Call, OfJob { id }: OfJob) -> Result<Vec<Attempt>, Problem> {
-    call.punctual().job(id).await?;
-    Ok(call.punctual().store().history(id).await?.attempts)
+pub(crate) async fn list(request: RequestContext, query: JobQuery) -> Result<JobList, Problem> {
+    let (filter, page) = query.into_parts();
+    Ok(request.admin().jobs(filter, page).await?)
 }
 
-pub(crate) async fn events(call: Call, OfJob { id }: OfJob) -> Result<Vec<Event>, Problem> {
-    call.punctual().job(id).await?;
-    Ok(call.punctual().store().history(id).await?.events)
+pub(crate) async fn show(request: RequestContext, OfJob { id }: OfJob) -> Result<JobDetail, Problem> {
+    Ok(request.admin().job(id).await?)
 }
 
-pub(crate) async fn logs(call: Call, OfJob { id }: OfJob) -> Result<Vec<LogLine>, Problem> {
-    call.punctual().job(id).await?;
-    Ok(call.punctual().store().logs(id, limits::LOG_MAX_LINES).await?)
+pub(crate) async fn attempts(request: RequestContext, OfJob { id }: OfJob) -> Result<Vec<Attempt>, Problem> {
+    request.punctual().job(id).await?;
+    Ok(request.punctual().store().history(id).await?.attempts)
 }
 
-pub(crate) async fn explain(call: Call, OfJob { id }: OfJob) -> Result<Explanation, Problem> {
-    Ok(call.admin().explain(id).await?)
+pub(crate) async fn events(request: RequestContext, OfJob { id }: OfJob) -> Result<Vec<Event>, Problem> {
+    request.punctual().job(id).await?;
+    Ok(request.punctual().store().history(id).await?.events)
+}
+
+pub(crate) async fn logs(request: RequestContext, OfJob { id }: OfJob) -> Result<Vec<LogLine>, Problem> {
+    request.punctual().job(id).await?;
+    Ok(request.punctual().store().logs(id, limits::LOG_MAX_LINES).await?)
+}
+
+pub(crate) async fn explain(request: RequestContext, OfJob { id }: OfJob) -> Result<Explanation, Problem> {
+    Ok(request.admin().explain(id).await?)
 }
 
 /// A wait for a job to finish.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitParams {
     /// Job id.
     id: JobId,
     /// Maximum wait, such as `10s`; by default 30 seconds, at most 60 seconds.
     timeout: Option<Span>,
 }
 
-pub(crate) async fn wait(call: Call, Waiting { id, timeout }: Waiting) -> Result<JobView, Problem> {
+pub(crate) async fn wait(request: RequestContext, WaitParams { id, timeout }: WaitParams) -> Result<JobView, Problem> {
     let timeout = timeout.map_or(WAIT_DEFAULT, |span| span.0);
     if timeout > WAIT_MAX {
-        let problem = format!("must be at most {} s; to wait longer, ask again", WAIT_MAX.as_secs());
+        let problem = format!("must be at most {} s; to wait longer, repeat the request", WAIT_MAX.as_secs());
         return Err(Problem::invalid("timeout", problem));
     }
     let job = tokio::select! {
-        job = call.punctual().wait(id, timeout) => job?,
-        () = call.app.stopping.cancelled() => call.punctual().job(id).await?,
+        job = request.punctual().wait(id, timeout) => job?,
+        () = request.app.stopping.cancelled() => request.punctual().job(id).await?,
     };
     Ok(JobView::of(&job))
 }
 
-pub(crate) async fn retry(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().retry(id).await?)
+pub(crate) async fn retry(request: RequestContext, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().retry(id).await?)
 }
 
-pub(crate) async fn cancel(call: Call, OfJob { id }: OfJob, Why { reason }: Why) -> Result<(), Problem> {
-    Ok(call.admin().cancel(id, reason).await?)
+pub(crate) async fn cancel(
+    request: RequestContext,
+    OfJob { id }: OfJob,
+    ActionReason { reason }: ActionReason,
+) -> Result<(), Problem> {
+    Ok(request.admin().cancel(id, reason).await?)
 }
 
-pub(crate) async fn delete(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().delete(id).await?)
+pub(crate) async fn delete(request: RequestContext, OfJob { id }: OfJob, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().delete(id).await?)
 }
 
 /// The job that runs now.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "RunningJob")]
-pub(crate) struct Running {
+pub(crate) struct RunningJob {
     /// Id of the job, or of the copy that was enqueued if the job had finished.
     job: JobId,
     /// Whether the job is a new copy.
     again: bool,
 }
 
-pub(crate) async fn run(call: Call, OfJob { id }: OfJob, _: Nothing) -> Result<Running, Problem> {
-    Ok(match call.admin().run(id).await? {
-        Ran::Itself => Running { job: id, again: false },
-        Ran::Again(job) => Running { job, again: true },
+pub(crate) async fn run(request: RequestContext, OfJob { id }: OfJob, _: Nothing) -> Result<RunningJob, Problem> {
+    Ok(match request.admin().run(id).await? {
+        Ran::Itself => RunningJob { job: id, again: false },
+        Ran::Again(job) => RunningJob { job, again: true },
     })
 }
 
-/// The action and the filter of a bulk request.
-fn bulk_of(which: &JobQuery) -> Result<(Verb, Filter), Problem> {
-    if which.limit.is_some() || which.after.is_some() {
-        return Err(Problem::invalid("limit", "a bulk action has no pages; narrow it by the filter"));
-    }
-    let verb = which.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
-    Ok((verb, which.filter()))
+pub(crate) async fn preview(request: RequestContext, query: BulkQuery) -> Result<Preview, Problem> {
+    let (verb, filter) = query.into_parts();
+    Ok(request.admin().preview(verb, filter).await?)
 }
 
-pub(crate) async fn preview(call: Call, which: JobQuery) -> Result<Preview, Problem> {
-    let (verb, filter) = bulk_of(&which)?;
-    Ok(call.admin().preview(verb, filter).await?)
-}
-
-pub(crate) async fn bulk(call: Call, which: JobQuery, _: Nothing) -> Result<BulkDone, Problem> {
-    let (verb, filter) = bulk_of(&which)?;
+pub(crate) async fn bulk(request: RequestContext, query: BulkQuery, _: Nothing) -> Result<BulkDone, Problem> {
+    let (verb, filter) = query.into_parts();
     if filter == Filter::default() {
         return Err(Problem::invalid(
             "status",
-            "say which jobs: by status, queue, name, user, correlation, tag, schedule, since or until",
+            "a bulk action needs a filter; expected status, queue, name, user, correlation, tag, schedule, since or until",
         ));
     }
-    let enough = |done: BulkDone| match done.changed + done.passed_over {
+    let stop_at_max = |done: BulkDone| match done.changed + done.passed_over {
         jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    Ok(call.admin().bulk(verb, filter, enough).await?)
+    Ok(request.admin().bulk(verb, filter, stop_at_max).await?)
 }

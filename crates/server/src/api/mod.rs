@@ -45,8 +45,7 @@ pub(crate) struct Named {
 /// Reason for an action.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Reasoned")]
-pub(crate) struct Why {
+pub(crate) struct ActionReason {
     /// Reason, recorded with the event.
     pub(crate) reason: Option<String>,
 }

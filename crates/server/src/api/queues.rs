@@ -7,28 +7,32 @@ use punctual_client::{
 use punctual_core::Limits;
 
 use super::Named;
-use crate::{call::Call, problem::Problem, route::Nothing};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
-pub(crate) async fn list(call: Call, _: Nothing) -> Result<Vec<QueueView>, Problem> {
-    Ok(call.admin().queues().await?)
+pub(crate) async fn list(request: RequestContext, _: Nothing) -> Result<Vec<QueueView>, Problem> {
+    Ok(request.admin().queues().await?)
 }
 
-pub(crate) async fn show(call: Call, Named { name }: Named) -> Result<QueueDetail, Problem> {
-    Ok(call.admin().queue(&name).await?)
+pub(crate) async fn show(request: RequestContext, Named { name }: Named) -> Result<QueueDetail, Problem> {
+    Ok(request.admin().queue(&name).await?)
 }
 
-pub(crate) async fn pause(call: Call, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().pause_queue(&name).await?)
+pub(crate) async fn pause(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().pause_queue(&name).await?)
 }
 
-pub(crate) async fn resume(call: Call, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().resume_queue(&name).await?)
+pub(crate) async fn resume(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().resume_queue(&name).await?)
 }
 
-pub(crate) async fn set_limits(call: Call, Named { name }: Named, limits: Limits) -> Result<(), Problem> {
-    Ok(call.admin().set_queue_limits(&name, limits).await?)
+pub(crate) async fn set_limits(request: RequestContext, Named { name }: Named, limits: Limits) -> Result<(), Problem> {
+    Ok(request.admin().set_queue_limits(&name, limits).await?)
 }
 
-pub(crate) async fn set_defaults(call: Call, Named { name }: Named, words: DefaultsInput) -> Result<(), Problem> {
-    Ok(call.admin().set_queue_defaults(&name, words.defaults()?).await?)
+pub(crate) async fn set_defaults(
+    request: RequestContext,
+    Named { name }: Named,
+    input: DefaultsInput,
+) -> Result<(), Problem> {
+    Ok(request.admin().set_queue_defaults(&name, input.defaults()?).await?)
 }

@@ -10,14 +10,14 @@ use punctual_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{call::Call, problem::Problem, route::Nothing};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Default minimum duration of a stuck job.
 const STUCK: Duration = Duration::from_secs(3_600);
 
-pub(crate) async fn stats(call: Call, _: Nothing) -> Result<Overview, Problem> {
-    Ok(call.admin().overview().await?)
+pub(crate) async fn stats(request: RequestContext, _: Nothing) -> Result<Overview, Problem> {
+    Ok(request.admin().overview().await?)
 }
 
 /// A period; by default the last 24 hours.
@@ -31,29 +31,29 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    fn bounds(&self, call: &Call) -> Result<(Timestamp, Timestamp), Problem> {
-        let until = self.until.map_or_else(|| call.punctual().store().now(), |when| when.0);
+    fn bounds(&self, request: &RequestContext) -> Result<(Timestamp, Timestamp), Problem> {
+        let until = self.until.map_or_else(|| request.punctual().store().now(), |when| when.0);
         let since = self.since.map_or_else(|| until.before(DAY), |when| when.0);
         if since >= until {
-            return Err(Problem::invalid("since", "is not before `until`"));
+            return Err(Problem::invalid("since", "must be before `until`"));
         }
         Ok((since, until))
     }
 }
 
-pub(crate) async fn failures(call: Call, period: Period) -> Result<FailureReport, Problem> {
-    let (since, until) = period.bounds(&call)?;
-    Ok(call.admin().failures(since, until).await?)
+pub(crate) async fn failures(request: RequestContext, period: Period) -> Result<FailureReport, Problem> {
+    let (since, until) = period.bounds(&request)?;
+    Ok(request.admin().failures(since, until).await?)
 }
 
-pub(crate) async fn success(call: Call, period: Period) -> Result<Vec<SuccessRow>, Problem> {
-    let (since, until) = period.bounds(&call)?;
-    Ok(call.admin().success_rates(since, until).await?)
+pub(crate) async fn success(request: RequestContext, period: Period) -> Result<Vec<SuccessRow>, Problem> {
+    let (since, until) = period.bounds(&request)?;
+    Ok(request.admin().success_rates(since, until).await?)
 }
 
-pub(crate) async fn durations(call: Call, period: Period) -> Result<Vec<DurationRow>, Problem> {
-    let (since, until) = period.bounds(&call)?;
-    Ok(call.admin().durations(since, until).await?)
+pub(crate) async fn durations(request: RequestContext, period: Period) -> Result<Vec<DurationRow>, Problem> {
+    let (since, until) = period.bounds(&request)?;
+    Ok(request.admin().durations(since, until).await?)
 }
 
 /// Minimum duration of stuck jobs.
@@ -64,10 +64,10 @@ pub(crate) struct Stuck {
     longer_than: Option<Span>,
 }
 
-pub(crate) async fn stuck(call: Call, Stuck { longer_than }: Stuck) -> Result<Vec<JobView>, Problem> {
-    Ok(call.admin().stuck(longer_than.map_or(STUCK, |span| span.0)).await?)
+pub(crate) async fn stuck(request: RequestContext, Stuck { longer_than }: Stuck) -> Result<Vec<JobView>, Problem> {
+    Ok(request.admin().stuck(longer_than.map_or(STUCK, |span| span.0)).await?)
 }
 
-pub(crate) async fn pending(call: Call, _: Nothing) -> Result<Vec<Pending>, Problem> {
-    Ok(call.admin().pending().await?)
+pub(crate) async fn pending(request: RequestContext, _: Nothing) -> Result<Vec<Pending>, Problem> {
+    Ok(request.admin().pending().await?)
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Named, PAGE_DEFAULT};
-use crate::{call::Call, problem::Problem, route::Nothing};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
 /// Number of upcoming occurrences in the details of a schedule.
 const UPCOMING: usize = 10;
@@ -17,42 +17,46 @@ const UPCOMING: usize = 10;
 /// Selects a page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Paged {
+pub(crate) struct SchedulePage {
     /// Maximum number of rows.
     limit: Option<usize>,
     /// Cursor: the `next` of the previous page.
     after: Option<String>,
 }
 
-pub(crate) async fn list(call: Call, page: Paged) -> Result<ScheduleList, Problem> {
-    Ok(call.admin().schedules(page.after, page.limit.unwrap_or(PAGE_DEFAULT)).await?)
+pub(crate) async fn list(request: RequestContext, page: SchedulePage) -> Result<ScheduleList, Problem> {
+    Ok(request.admin().schedules(page.after, page.limit.unwrap_or(PAGE_DEFAULT)).await?)
 }
 
-pub(crate) async fn show(call: Call, Named { name }: Named) -> Result<ScheduleDetail, Problem> {
-    Ok(call.admin().schedule(&name, UPCOMING).await?)
+pub(crate) async fn show(request: RequestContext, Named { name }: Named) -> Result<ScheduleDetail, Problem> {
+    Ok(request.admin().schedule(&name, UPCOMING).await?)
 }
 
 /// Result of storing a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WasPut {
+pub(crate) struct PutResult {
     /// Whether the schedule is new, changed or unchanged.
     put: Put,
 }
 
-pub(crate) async fn put(call: Call, Named { name }: Named, words: ScheduleInput) -> Result<WasPut, Problem> {
-    Ok(WasPut { put: call.admin().put_schedule(words.recurring(&name)?).await? })
+pub(crate) async fn put(
+    request: RequestContext,
+    Named { name }: Named,
+    input: ScheduleInput,
+) -> Result<PutResult, Problem> {
+    Ok(PutResult { put: request.admin().put_schedule(input.recurring(&name)?).await? })
 }
 
-pub(crate) async fn delete(call: Call, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().delete_schedule(&name).await?)
+pub(crate) async fn delete(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().delete_schedule(&name).await?)
 }
 
-pub(crate) async fn pause(call: Call, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().pause_schedule(&name).await?)
+pub(crate) async fn pause(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().pause_schedule(&name).await?)
 }
 
-pub(crate) async fn resume(call: Call, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
-    Ok(call.admin().resume_schedule(&name).await?)
+pub(crate) async fn resume(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<(), Problem> {
+    Ok(request.admin().resume_schedule(&name).await?)
 }
 
 /// The job that was enqueued.
@@ -62,14 +66,14 @@ pub(crate) struct Triggered {
     job: JobId,
 }
 
-pub(crate) async fn trigger(call: Call, Named { name }: Named, _: Nothing) -> Result<Triggered, Problem> {
-    Ok(Triggered { job: call.admin().trigger_schedule(&name).await? })
+pub(crate) async fn trigger(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<Triggered, Problem> {
+    Ok(Triggered { job: request.admin().trigger_schedule(&name).await? })
 }
 
 /// A past period of a schedule.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Past {
+pub(crate) struct BackfillParams {
     /// Name of the schedule.
     name: String,
     /// Start of the period, inclusive.
@@ -78,7 +82,7 @@ pub(crate) struct Past {
     until: Option<When>,
 }
 
-impl Past {
+impl BackfillParams {
     fn period(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         (self.since.0, self.until.map_or(now, |when| when.0))
     }
@@ -86,17 +90,24 @@ impl Past {
 
 /// Occurrences that have no job.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Missing {
+pub(crate) struct MissingOccurrences {
     /// Times of the occurrences.
     occurrences: Vec<Timestamp>,
 }
 
-pub(crate) async fn preview_backfill(call: Call, past: Past) -> Result<Missing, Problem> {
-    let (since, until) = past.period(call.punctual().store().now());
-    Ok(Missing { occurrences: call.admin().preview_backfill(&past.name, since, until).await? })
+pub(crate) async fn preview_backfill(
+    request: RequestContext,
+    params: BackfillParams,
+) -> Result<MissingOccurrences, Problem> {
+    let (since, until) = params.period(request.punctual().store().now());
+    Ok(MissingOccurrences { occurrences: request.admin().preview_backfill(&params.name, since, until).await? })
 }
 
-pub(crate) async fn backfill(call: Call, past: Past, _: Nothing) -> Result<Backfilled, Problem> {
-    let (since, until) = past.period(call.punctual().store().now());
-    Ok(call.admin().backfill_schedule(&past.name, since, until).await?)
+pub(crate) async fn backfill(
+    request: RequestContext,
+    params: BackfillParams,
+    _: Nothing,
+) -> Result<Backfilled, Problem> {
+    let (since, until) = params.period(request.punctual().store().now());
+    Ok(request.admin().backfill_schedule(&params.name, since, until).await?)
 }

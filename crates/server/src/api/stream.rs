@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    call::Call,
     event_feed::Listener,
     problem::{Code, Problem},
+    request::RequestContext,
     subscriber::{self, Subscriber},
 };
 
@@ -137,43 +137,51 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-fn bad_cursor() -> Problem {
+fn invalid_cursor() -> Problem {
     Problem::invalid("cursor", "invalid cursor; expected the cursor of the last message, or none to start now")
 }
 
-pub(crate) async fn open(call: Call, params: StreamParams, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
+pub(crate) async fn open(
+    request: RequestContext,
+    params: StreamParams,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Problem> {
     if params.user.is_none() && params.kind.contains(&Kind::Notifications) {
         return Err(Problem::invalid("user", "is required for notifications"));
     }
-    let Ok(slot) = std::sync::Arc::clone(&call.app.sockets).try_acquire_owned() else {
-        return Err(Problem::new(Code::Unavailable, "there are too many who listen; try again later"));
+    let Ok(slot) = std::sync::Arc::clone(&request.app.sockets).try_acquire_owned() else {
+        return Err(Problem::new(Code::Unavailable, "too many stream subscribers; try again later"));
     };
-    let from = params.cursor.as_deref().map(|text| Cursor::parse(text).ok_or_else(bad_cursor)).transpose()?;
+    let from = params.cursor.as_deref().map(|text| Cursor::parse(text).ok_or_else(invalid_cursor)).transpose()?;
     let (after, since) = from.map(|from| (from.notification, from.events)).unwrap_or_default();
-    let listener = listener(&call, &params, since.as_deref()).await?;
-    let (notification, subscription) = subscription(&call, &params, after).await?.unzip();
+    let listener = listener(&request, &params, since.as_deref()).await?;
+    let (notification, subscription) = subscription(&request, &params, after).await?.unzip();
     let cursor = Cursor { notification, events: listener.as_ref().map(|listener| listener.cursor.clone()) };
     let subscriber = Subscriber { params, sent: cursor.to_string(), cursor, listener, subscription };
-    let alive = call.app.open_sockets.token();
+    let alive = request.app.open_sockets.token();
     Ok(subscriber::bounded(upgrade).on_upgrade(move |socket| async move {
-        subscriber::serve(call.app, call.caller, socket, subscriber).await;
+        subscriber::serve(request.app, request.caller, socket, subscriber).await;
         drop((slot, alive));
     }))
 }
 
-async fn listener(call: &Call, params: &StreamParams, since: Option<&str>) -> Result<Option<Listener>, Problem> {
+async fn listener(
+    request: &RequestContext,
+    params: &StreamParams,
+    since: Option<&str>,
+) -> Result<Option<Listener>, Problem> {
     if !params.wants(Kind::Events) {
         return Ok(None);
     }
-    match call.app.follower.join(since).await {
+    match request.app.event_feed.subscribe(since).await {
         Ok(listener) => Ok(Some(listener)),
-        Err(StoreError::BadCursor(_)) => Err(bad_cursor()),
+        Err(StoreError::BadCursor(_)) => Err(invalid_cursor()),
         Err(error) => Err(error.into()),
     }
 }
 
 async fn subscription(
-    call: &Call,
+    request: &RequestContext,
     params: &StreamParams,
     after: Option<u64>,
 ) -> Result<Option<(u64, Subscription)>, Problem> {
@@ -182,11 +190,11 @@ async fn subscription(
     }
     let after = match after {
         Some(after) => after,
-        None => call.punctual().store().last_notification().await?,
+        None => request.punctual().store().last_notification().await?,
     };
     // No user has an empty name, so that only notifications to all users arrive.
     let user = params.user.clone().unwrap_or_default();
-    Ok(Some((after, call.punctual().subscribe(user, Some(after)).await?)))
+    Ok(Some((after, request.punctual().subscribe(user, Some(after)).await?)))
 }
 
 #[cfg(test)]
@@ -201,8 +209,8 @@ mod tests {
             let cursor = Cursor { notification, events: events.map(str::to_owned) };
             assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
         }
-        for bad in ["", "7", "x~", "-1~"] {
-            assert_eq!(Cursor::parse(bad), None, "{bad}");
+        for invalid in ["", "7", "x~", "-1~"] {
+            assert_eq!(Cursor::parse(invalid), None, "{invalid}");
         }
     }
 }

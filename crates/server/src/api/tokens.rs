@@ -7,53 +7,53 @@ use punctual_core::{Role, Token, TokenId, time::Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{call::Call, problem::Problem, route::Nothing};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
-pub(crate) async fn list(call: Call, _: Nothing) -> Result<Vec<Token>, Problem> {
-    Ok(call.admin().tokens().await?)
+pub(crate) async fn list(request: RequestContext, _: Nothing) -> Result<Vec<Token>, Problem> {
+    Ok(request.admin().tokens().await?)
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
-    /// Whose it is, or what it is for.
+    /// Name of the token: its owner or its purpose.
     name: String,
-    /// What it allows.
+    /// Roles of the token.
     roles: BTreeSet<Role>,
-    /// Lifetime; without one, the token never expires.
+    /// Lifetime, such as `90d`; by default the token never expires.
     expires: Option<Span>,
 }
 
-pub(crate) async fn create(call: Call, _: Nothing, new: NewToken) -> Result<CreatedToken, Problem> {
-    let created = call.admin().create_token(new.name, new.roles, new.expires.map(|span| span.0)).await?;
-    tracing::info!(token = %created.token.id, name = created.token.name, actor = call.caller.name(), "a token was made");
-    call.app.tokens.forget().await;
+pub(crate) async fn create(request: RequestContext, _: Nothing, new: NewToken) -> Result<CreatedToken, Problem> {
+    let created = request.admin().create_token(new.name, new.roles, new.expires.map(|span| span.0)).await?;
+    tracing::info!(token = %created.token.id, name = created.token.name, actor = request.caller.name(), "created a token");
+    request.app.tokens.clear_cache().await;
     Ok(created)
 }
 
-/// Which token.
+/// Selects a token to revoke.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RevokedToken {
-    /// Its id, which is no secret.
+pub(crate) struct RevokeParams {
+    /// Token id; it is not a secret.
     id: TokenId,
     /// Revoke it even if it is the last valid token with the role admin.
     #[serde(default)]
     allow_last_admin: bool,
 }
 
-/// Whether there was one.
+/// Result of a revocation.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Revoked {
-    /// Whether it was there.
+    /// Whether the token existed.
     revoked: bool,
 }
 
-pub(crate) async fn revoke(call: Call, which: RevokedToken, _: Nothing) -> Result<Revoked, Problem> {
-    let RevokedToken { id, allow_last_admin } = which;
-    let revoked = call.admin().revoke_token(id, allow_last_admin).await?;
-    tracing::info!(token = %id, actor = call.caller.name(), revoked, "a token was revoked");
-    call.app.tokens.forget().await;
+pub(crate) async fn revoke(request: RequestContext, params: RevokeParams, _: Nothing) -> Result<Revoked, Problem> {
+    let RevokeParams { id, allow_last_admin } = params;
+    let revoked = request.admin().revoke_token(id, allow_last_admin).await?;
+    tracing::info!(token = %id, actor = request.caller.name(), revoked, "revoked a token");
+    request.app.tokens.clear_cache().await;
     Ok(Revoked { revoked })
 }

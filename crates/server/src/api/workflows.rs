@@ -8,8 +8,8 @@ use punctual_core::{Json, WorkflowId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OfWorkflow, PAGE_DEFAULT, Why};
-use crate::{call::Call, problem::Problem, route::Nothing};
+use super::{ActionReason, OfWorkflow, PAGE_DEFAULT};
+use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
 /// The submitted workflow.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -18,27 +18,31 @@ pub(crate) struct Submitted {
     id: WorkflowId,
 }
 
-pub(crate) async fn submit(call: Call, _: Nothing, words: WorkflowInput<Json>) -> Result<Submitted, Problem> {
-    let workflow = words.workflow(&call.caller.name())?;
-    Ok(Submitted { id: call.submit(workflow).await? })
+pub(crate) async fn submit(
+    request: RequestContext,
+    _: Nothing,
+    input: WorkflowInput<Json>,
+) -> Result<Submitted, Problem> {
+    let workflow = input.workflow(&request.caller.name())?;
+    Ok(Submitted { id: request.submit(workflow).await? })
 }
 
 /// Selects a page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Paged {
+pub(crate) struct WorkflowPage {
     /// Maximum number of rows.
     limit: Option<usize>,
     /// Cursor: the `next` of the previous page.
     after: Option<WorkflowId>,
 }
 
-pub(crate) async fn list(call: Call, page: Paged) -> Result<WorkflowList, Problem> {
-    Ok(call.admin().workflows(page.after, page.limit.unwrap_or(PAGE_DEFAULT)).await?)
+pub(crate) async fn list(request: RequestContext, page: WorkflowPage) -> Result<WorkflowList, Problem> {
+    Ok(request.admin().workflows(page.after, page.limit.unwrap_or(PAGE_DEFAULT)).await?)
 }
 
-pub(crate) async fn show(call: Call, OfWorkflow { id }: OfWorkflow) -> Result<WorkflowDetail, Problem> {
-    Ok(call.admin().workflow(id).await?)
+pub(crate) async fn show(request: RequestContext, OfWorkflow { id }: OfWorkflow) -> Result<WorkflowDetail, Problem> {
+    Ok(request.admin().workflow(id).await?)
 }
 
 /// Result of a cancellation.
@@ -48,10 +52,18 @@ pub(crate) struct Cancelled {
     cancelled: u64,
 }
 
-pub(crate) async fn cancel(call: Call, OfWorkflow { id }: OfWorkflow, why: Why) -> Result<Cancelled, Problem> {
-    Ok(Cancelled { cancelled: call.admin().cancel_workflow(id, why.reason).await? })
+pub(crate) async fn cancel(
+    request: RequestContext,
+    OfWorkflow { id }: OfWorkflow,
+    ActionReason { reason }: ActionReason,
+) -> Result<Cancelled, Problem> {
+    Ok(Cancelled { cancelled: request.admin().cancel_workflow(id, reason).await? })
 }
 
-pub(crate) async fn retry(call: Call, OfWorkflow { id }: OfWorkflow, _: Nothing) -> Result<WorkflowRetried, Problem> {
-    Ok(call.admin().retry_workflow(id).await?)
+pub(crate) async fn retry(
+    request: RequestContext,
+    OfWorkflow { id }: OfWorkflow,
+    _: Nothing,
+) -> Result<WorkflowRetried, Problem> {
+    Ok(request.admin().retry_workflow(id).await?)
 }

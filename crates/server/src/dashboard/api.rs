@@ -18,8 +18,8 @@ const LEVELS_MAX: usize = 4;
 /// The page's content, drawn once: it never changes while the process runs.
 static CONTENT: LazyLock<Markup> = LazyLock::new(draw);
 
-pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
-    Ok(visit.html(Page::new("API", "/api"), &CONTENT))
+pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
+    Ok(context.html(Page::new("API", "/api"), &CONTENT))
 }
 
 fn draw() -> Markup {
@@ -27,7 +27,7 @@ fn draw() -> Markup {
     let document = openapi::document(&routes);
     html! {
         p.muted { (document["info"]["description"].as_str().unwrap_or_default()) }
-        p { "The same for programs: " a href="/v1/openapi.json" { "/v1/openapi.json" } }
+        p { "OpenAPI document: " a href="/v1/openapi.json" { "/v1/openapi.json" } }
         @for (noun, routes) in by_noun(&routes) {
             section {
                 h2 { (noun) }
@@ -64,8 +64,8 @@ fn operation(route: &Route, document: &Value) -> Markup {
                 h3 { "Parameters" }
                 dl.facts { @for param in &params { div { dt { code { (param["name"].as_str().unwrap_or_default()) } } dd { (param["description"].as_str().unwrap_or_default()) " " (kind(&param["schema"])) } } } }
             }
-            @if body.is_object() { h3 { "Body" } (schema(body, document, 0)) }
-            @if let Some(answer) = answer && answer.is_object() { h3 { "Answer" } (schema(answer, document, 0)) }
+            @if body.is_object() { h3 { "Request body" } (schema(body, document, 0)) }
+            @if let Some(answer) = answer && answer.is_object() { h3 { "Response" } (schema(answer, document, 0)) }
         }
     }
 }
@@ -81,7 +81,7 @@ fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
 fn schema(of: &Value, document: &Value, level: usize) -> Markup {
     let schema_of = resolved(of, document);
     if let Some(items) = schema_of.get("items").filter(|_| level < LEVELS_MAX) {
-        return html! { p.muted { "A list of:" } (schema(items, document, level + 1)) };
+        return html! { p.muted { "Array of:" } (schema(items, document, level + 1)) };
     }
     let Some(fields) = schema_of["properties"].as_object().filter(|_| level < LEVELS_MAX) else {
         return kind(schema_of);
@@ -92,7 +92,7 @@ fn schema(of: &Value, document: &Value, level: usize) -> Markup {
         dl.facts {
             @for (name, field) in fields {
                 div {
-                    dt { code { (name) } @if required.contains(&name.as_str()) { span.muted title="must be given" { " *" } } }
+                    dt { code { (name) } @if required.contains(&name.as_str()) { span.muted title="required" { " *" } } }
                     dd {
                         (field["description"].as_str().or_else(|| resolved(field, document)["description"].as_str()).unwrap_or_default()) " " (kind(field))
                         @if resolved(field, document)["properties"].is_object() && level + 1 < LEVELS_MAX { details { summary { "fields" } (schema(field, document, level + 1)) } }
@@ -105,7 +105,7 @@ fn schema(of: &Value, document: &Value, level: usize) -> Markup {
 
 /// A short name of the type of a schema.
 fn kind(schema: &Value) -> Markup {
-    let words = match (&schema["type"], schema["$ref"].as_str(), schema["enum"].as_array()) {
+    let name = match (&schema["type"], schema["$ref"].as_str(), schema["enum"].as_array()) {
         (_, _, Some(choices)) => choices.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         (_, Some(reference), _) => reference.rsplit('/').next().unwrap_or_default().to_owned(),
         (Value::String(kind), ..) => kind.clone(),
@@ -114,5 +114,5 @@ fn kind(schema: &Value) -> Markup {
         }
         _ => String::new(),
     };
-    html! { @if !words.is_empty() { code.muted { (components::cut(&words, 160)) } } }
+    html! { @if !name.is_empty() { code.muted { (components::cut(&name, 160)) } } }
 }

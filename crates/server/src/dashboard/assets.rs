@@ -15,11 +15,11 @@ const FILES: [(&str, &str, &str); 3] = [
 
 /// The URL of a file. It changes with the file's content, so that browsers may cache it without expiry.
 pub(super) fn address(name: &str) -> String {
-    static MARK: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    static VERSION: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         let digest = FILES.iter().fold(Sha256::new(), |hash, (.., text)| hash.chain_update(text)).finalize();
         digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     });
-    format!("/assets/{name}?v={}", *MARK)
+    format!("/assets/{name}?v={}", *VERSION)
 }
 
 pub(super) async fn serve(Path(name): Path<String>) -> Response {

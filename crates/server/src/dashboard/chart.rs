@@ -35,7 +35,7 @@ impl Unit {
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn suffix(self) -> &'static str {
         match self {
             Self::Seconds => "s",
             Self::PerSecond => "/s",
@@ -100,8 +100,8 @@ impl Chart {
 
     /// The maximum of the y axis: the highest value, rounded up so that grid lines have round numbers.
     fn top(&self) -> f64 {
-        let sum = |place: usize| -> f64 {
-            let values = self.series.iter().filter_map(|series| series.values.get(place).copied().flatten());
+        let sum = |index: usize| -> f64 {
+            let values = self.series.iter().filter_map(|series| series.values.get(index).copied().flatten());
             if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
         };
         let highest = (0..self.times.len()).map(sum).fold(0.0, f64::max);
@@ -114,8 +114,8 @@ impl Chart {
     }
 
     fn x(&self, at: Timestamp) -> f64 {
-        let (span, place) = (self.until.since(self.from).as_secs_f64(), at.since(self.from).as_secs_f64());
-        LEFT + (WIDTH - LEFT - RIGHT) * (place / span.max(1e-9)).clamp(0.0, 1.0)
+        let (span, elapsed) = (self.until.since(self.from).as_secs_f64(), at.since(self.from).as_secs_f64());
+        LEFT + (WIDTH - LEFT - RIGHT) * (elapsed / span.max(1e-9)).clamp(0.0, 1.0)
     }
 
     fn y(value: f64, top: f64) -> f64 {
@@ -125,7 +125,7 @@ impl Chart {
     fn svg(&self, top: f64) -> String {
         let mut out = format!(
             r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}" data-chart='{}'>"#,
-            self.in_words(),
+            self.summary(),
             self.data()
         );
         for line in 0..=LINES {
@@ -157,24 +157,24 @@ impl Chart {
     }
 
     /// Runs of consecutive indexes that have values.
-    fn stretches(&self, values: &[Option<f64>]) -> Vec<Vec<usize>> {
-        let mut stretches: Vec<Vec<usize>> = vec![Vec::new()];
-        for (place, value) in values.iter().enumerate() {
-            match (value, stretches.last_mut()) {
-                (Some(_), Some(last)) => last.push(place),
-                _ => stretches.push(Vec::new()),
+    fn segments(&self, values: &[Option<f64>]) -> Vec<Vec<usize>> {
+        let mut segments: Vec<Vec<usize>> = vec![Vec::new()];
+        for (index, value) in values.iter().enumerate() {
+            match (value, segments.last_mut()) {
+                (Some(_), Some(last)) => last.push(index),
+                _ => segments.push(Vec::new()),
             }
         }
-        stretches.retain(|stretch| !stretch.is_empty());
-        stretches
+        segments.retain(|segment| !segment.is_empty());
+        segments
     }
 
     fn lines(&self, out: &mut String, top: f64) {
         for series in &self.series {
-            for stretch in self.stretches(&series.values) {
-                let points: Vec<(f64, f64)> = stretch
+            for segment in self.segments(&series.values) {
+                let points: Vec<(f64, f64)> = segment
                     .into_iter()
-                    .map(|place| (self.x(self.times[place]), Self::y(series.values[place].unwrap_or(0.0), top)))
+                    .map(|index| (self.x(self.times[index]), Self::y(series.values[index].unwrap_or(0.0), top)))
                     .collect();
                 let path =
                     if let [(x, y)] = points.as_slice() { format!("M{:.1} {y:.1}h3", x - 1.5) } else { path(&points) };
@@ -187,18 +187,18 @@ impl Chart {
         let mut floor = vec![0.0; self.times.len()];
         for series in &self.series {
             let mut roof = floor.clone();
-            for (place, value) in series.values.iter().enumerate() {
-                roof[place] += value.unwrap_or(0.0);
+            for (index, value) in series.values.iter().enumerate() {
+                roof[index] += value.unwrap_or(0.0);
             }
-            for stretch in self.stretches(&series.values) {
-                let at = |place: &usize, heights: &[f64]| (self.x(self.times[*place]), Self::y(heights[*place], top));
-                let mut points: Vec<(f64, f64)> = stretch.iter().map(|place| at(place, &roof)).collect();
+            for segment in self.segments(&series.values) {
+                let at = |index: &usize, heights: &[f64]| (self.x(self.times[*index]), Self::y(heights[*index], top));
+                let mut points: Vec<(f64, f64)> = segment.iter().map(|index| at(index, &roof)).collect();
                 if let [(x, _)] = points.as_slice() {
                     // A single value is drawn as a thin bar.
-                    let (x, base) = (*x, Self::y(floor[stretch[0]], top));
+                    let (x, base) = (*x, Self::y(floor[segment[0]], top));
                     points = vec![(x - 1.5, points[0].1), (x + 1.5, points[0].1), (x + 1.5, base), (x - 1.5, base)];
                 } else {
-                    points.extend(stretch.iter().rev().map(|place| at(place, &floor)));
+                    points.extend(segment.iter().rev().map(|index| at(index, &floor)));
                 }
                 let _ = write!(out, r#"<path class="layer {}" d="{}Z"/>"#, series.class, path(&points));
             }
@@ -207,13 +207,13 @@ impl Chart {
     }
 
     /// The latest values as text, for screen readers.
-    fn in_words(&self) -> String {
+    fn summary(&self) -> String {
         let last = |series: &Series| {
             let value = series.values.iter().rev().find_map(|value| *value)?;
             Some(format!("{} {}", series.name, self.unit.write(value)))
         };
-        let said: Vec<String> = self.series.iter().filter_map(last).collect();
-        format!("{}: {}", self.title, said.join(", "))
+        let values: Vec<String> = self.series.iter().filter_map(last).collect();
+        format!("{}: {}", self.title, values.join(", "))
     }
 
     /// The data for the script. Names are constants of the program, so that nothing in it can end the attribute.
@@ -224,14 +224,14 @@ impl Chart {
         });
         let times: Vec<i64> = self.times.iter().map(|at| at.as_micros() / 1_000).collect();
         let x: Vec<f64> = self.times.iter().map(|at| (self.x(*at) * 10.0).round() / 10.0).collect();
-        json!({"unit": self.unit.word(), "times": times, "x": x, "series": series.collect::<Vec<_>>()}).to_string()
+        json!({"unit": self.unit.suffix(), "times": times, "x": x, "series": series.collect::<Vec<_>>()}).to_string()
     }
 }
 
 fn path(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
-    for (place, (x, y)) in points.iter().enumerate() {
-        let _ = write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' });
+    for (index, (x, y)) in points.iter().enumerate() {
+        let _ = write!(path, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' });
     }
     path
 }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_a_gap() {
+    fn missing_values_interrupt_the_line() {
         let drawn = chart(vec![Some(1.0), Some(2.0), None, Some(3.0), Some(3.0)]).draw().into_string();
         assert_eq!(drawn.matches("class=\"line").count(), 2, "{drawn}");
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_drawn() {
+    fn a_chart_without_values_is_not_drawn() {
         let drawn = chart(vec![None, None]).draw().into_string();
         assert!(drawn.contains("No data yet") && !drawn.contains("<svg"), "{drawn}");
     }

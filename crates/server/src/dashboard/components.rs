@@ -112,27 +112,40 @@ pub(super) fn part(text: &str) -> String {
 }
 
 /// The hidden fields of every form: the CSRF token, and the page to return to.
-pub(super) fn proof(visit: &PageContext) -> Markup {
+pub(super) fn proof(context: &PageContext) -> Markup {
     html! {
-        input type="hidden" name="csrf" value=(visit.csrf());
-        input type="hidden" name="back" value=(visit.at);
+        input type="hidden" name="csrf" value=(context.csrf());
+        input type="hidden" name="back" value=(context.at);
     }
 }
 
 /// A button that acts without confirmation.
-pub(super) fn button(visit: &PageContext, to: &str, label: &str, key: Option<&str>) -> Markup {
+pub(super) fn button(context: &PageContext, to: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
-        form.inline method="post" action=(to) { (proof(visit)) button type="submit" data-key=[key] { (label) } }
+        form.inline method="post" action=(to) { (proof(context)) button type="submit" data-key=[key] { (label) } }
     }
 }
 
+/// An action that the user has to confirm.
+pub(super) struct ConfirmedAction<'a> {
+    /// The URL of the form's action.
+    pub(super) action: &'a str,
+    /// The label of the button.
+    pub(super) label: &'a str,
+    /// The text beside the button that confirms.
+    pub(super) question: &'a str,
+    /// The keyboard shortcut.
+    pub(super) key: Option<&'a str>,
+}
+
 /// A button that asks for confirmation, in place.
-pub(super) fn asking(visit: &PageContext, to: &str, label: &str, question: &str, key: Option<&str>) -> Markup {
+pub(super) fn confirm_button(context: &PageContext, action: &ConfirmedAction<'_>) -> Markup {
+    let ConfirmedAction { action, label, question, key } = *action;
     html! {
-        details.ask {
+        details.confirm {
             summary.button data-key=[key] { (label) "…" }
-            form method="post" action=(to) {
-                (proof(visit))
+            form method="post" action=(action) {
+                (proof(context))
                 span { (question) }
                 button.danger type="submit" { (label) }
             }
@@ -145,12 +158,12 @@ pub(super) fn disabled(label: &str, why: &str) -> Markup {
     html! { button type="button" disabled title=(why) aria-label={ (label) ": " (why) } { (label) } }
 }
 
-/// The empty state of a page: what it would show, and how to create the first item.
-pub(super) fn empty(what: &str, how: &str, command: &str) -> Markup {
+/// The empty state of a page: a title, and how to create the first item.
+pub(super) fn empty(title: &str, advice: &str, command: &str) -> Markup {
     html! {
         div.empty {
-            p.what { (what) }
-            p.muted { (how) }
+            p.what { (title) }
+            p.muted { (advice) }
             @if !command.is_empty() { pre data-copy=(command) title="Copy" { (command) } }
         }
     }
@@ -189,7 +202,7 @@ fn level(value: &Value, depth: usize) -> Markup {
         }
         Value::Array(items) if !items.is_empty() => {
             let rows: Vec<(String, &Value)> =
-                items.iter().enumerate().map(|(place, value)| (place.to_string(), value)).collect();
+                items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect();
             fold(&rows, "[", "]", depth)
         }
         Value::String(text) => html! { span.string { (text) } },
@@ -241,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
+    fn queries_omit_empty_parameters_and_escape_the_rest() {
         assert_eq!(query("/jobs", &[("name", Some("")), ("queue", None)]), "/jobs");
         assert_eq!(query("/jobs", &[("name", Some("a&b=c")), ("tag", Some("x y"))]), "/jobs?name=a%26b%3Dc&tag=x+y");
         assert_eq!(part("a/b c?"), "a%2Fb%20c%3F");
     }
 
     #[test]
-    fn nothing_of_a_document_is_read_as_markup() {
+    fn documents_are_escaped() {
         let drawn = document(&serde_json::json!({"<b>": ["<script>alert(1)</script>", null, 1.5]})).into_string();
         assert!(!drawn.contains("<script>") && !drawn.contains("<b>"), "{drawn}");
         assert!(drawn.contains("&lt;script&gt;") && drawn.contains("null") && drawn.contains("1.5"));

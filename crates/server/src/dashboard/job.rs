@@ -9,7 +9,13 @@ use punctual_core::{
 };
 use serde::Deserialize;
 
-use super::{Answer, components, layout::Page, overview::like, page_context::PageContext};
+use super::{
+    Answer,
+    components::{self, ConfirmedAction},
+    layout::Page,
+    overview::like,
+    page_context::PageContext,
+};
 use crate::{api::OfJob, problem::Problem};
 
 /// Number of log lines shown at first, from the end.
@@ -17,43 +23,43 @@ const LOG_SHOWN: usize = 200;
 /// Number of attempts drawn, from the end.
 const ATTEMPTS_SHOWN: usize = 50;
 
-pub(super) async fn show(visit: PageContext, OfJob { id }: OfJob) -> Answer {
-    let detail = visit.admin().job(id).await?;
+pub(super) async fn show(context: PageContext, OfJob { id }: OfJob) -> Answer {
+    let detail = context.admin().job(id).await?;
     let job = &detail.job;
     let why = match job.status {
         Status::Waiting | Status::Scheduled | Status::Queued | Status::Retrying => {
-            Some(visit.admin().explain(id).await?)
+            Some(context.admin().explain(id).await?)
         }
         _ => None,
     };
     let content = html! {
         section.history #history data-live {
-            p.sentence { (components::status(job.status)) span { (sentence(job, &detail.attempts, visit.now)) } }
+            p.sentence { (components::status(job.status)) span { (sentence(job, &detail.attempts, context.now)) } }
             @if let Some(progress) = &job.progress { p { (components::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
             @if let Some(why) = &why { (reasons(why)) }
         }
-        @if visit.may_change() { div.actions #actions data-live { (actions(&visit, job).await?) } }
+        @if context.may_change() { div.actions #actions data-live { (actions(&context, job).await?) } }
         div.columns {
             div {
                 @if let Some(error) = &job.error {
                     section { h2 { "Error" } (fault(error)) }
                 }
-                section #attempts data-live { h2 { "Attempts" } (attempts(&detail.attempts, visit.now)) }
-                section #timeline data-live { h2 { "Timeline" } (timeline(&detail.events, visit.now)) }
+                section #attempts data-live { h2 { "Attempts" } (attempts(&detail.attempts, context.now)) }
+                section #timeline data-live { h2 { "Timeline" } (timeline(&detail.events, context.now)) }
                 section #log data-live { h2 { "Log" } (log(&detail.logs)) }
             }
             div {
                 section { h2 { "Payload" } (components::document(&job.payload_preview)) p.muted { "Secrets are redacted." } }
                 @if let Some(result) = &job.result_preview { section { h2 { "Result" } (components::document(result)) } }
                 @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (components::document(metadata)) } }
-                section #facts data-live { h2 { "Facts" } (facts(&visit, job)) }
+                section #facts data-live { h2 { "Details" } (facts(&context, job)) }
                 (family(&detail))
             }
         }
     };
     let mut page = Page::new(&job.name, "/jobs");
     page.heading = Some(html! { h1 { (job.name) } (components::id(job.id)) });
-    Ok(visit.html(page, &content))
+    Ok(context.html(page, &content))
 }
 
 /// The job's status, in a sentence.
@@ -63,14 +69,17 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
     let ago = |at: Option<punctual_core::Timestamp>| at.map_or_else(String::new, |at| components::relative(at, now));
     let failed =
         attempts.iter().filter(|one| like(one.status) == Status::Failed || like(one.status) == Status::Dead).count();
-    let after =
-        if failed > 0 { format!(", after it had failed {}", components::times(failed as u32)) } else { String::new() };
+    let after = if failed > 0 {
+        format!(" after {}", components::plural(failed as u64, "failed attempt", "failed attempts"))
+    } else {
+        String::new()
+    };
     match job.status {
         Status::Waiting => {
-            format!("Waits for {}.", components::plural(job.waiting_on.into(), "other job", "other jobs"))
+            format!("Waiting for {}.", components::plural(job.waiting_on.into(), "other job", "other jobs"))
         }
         Status::Scheduled => format!("Runs {}.", components::relative(job.run_at, now)),
-        Status::Queued => format!("Ready since {}{after}.", in_words(now.since(job.run_at))),
+        Status::Queued => format!("Ready for {}{after}.", in_words(now.since(job.run_at))),
         Status::Processing => format!(
             "Running for {}, attempt {attempt} of {max}.",
             job.started_at.map_or_else(|| "0 s".into(), |at| in_words(now.since(at)))
@@ -79,53 +88,53 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
             format!("Succeeded {} in {}{after}.", ago(job.finished_at), took().unwrap_or_else(|| "0 s".into()))
         }
         Status::Failed | Status::Retrying => {
-            format!("Failed {}, retries {}.", components::times(attempt), components::relative(job.run_at, now))
+            format!("Failed {}, next attempt {}.", components::times(attempt), components::relative(job.run_at, now))
         }
         Status::Dead => format!(
-            "Dead {} after {}; it is not retried.",
+            "Dead {} after {}, no retries left.",
             ago(job.finished_at),
             components::plural(attempt.into(), "attempt", "attempts")
         ),
         Status::Cancelled => format!("Cancelled {}.", ago(job.finished_at)),
-        Status::Deleted => "Deleted; retention will remove it.".to_owned(),
+        Status::Deleted => "Deleted; removed by retention later.".to_owned(),
     }
 }
 
 fn reasons(why: &Explanation) -> Markup {
     html! {
-        ul.reasons aria-label="Why it is not running" {
+        ul.reasons aria-label="Reasons why the job is not running" {
             @for reason in &why.reasons { li { (reason.text) @if let Some(advice) = &reason.advice { " " span.muted { (advice) } } } }
         }
     }
 }
 
 /// The buttons of the actions; an action that is not possible is disabled and gives the reason.
-async fn actions(visit: &PageContext, view: &JobView) -> Result<Markup, Problem> {
-    let job = visit.call.punctual().job(view.id).await?;
+async fn actions(context: &PageContext, view: &JobView) -> Result<Markup, Problem> {
+    let job = context.request.punctual().job(view.id).await?;
     let to = |verb: &str| format!("/jobs/{}/{verb}", view.id);
     let refusal =
-        |verb: Verb| change::apply(verb, &mut job.clone(), visit.now).err().map(|refused| refused.to_string());
+        |verb: Verb| change::apply(verb, &mut job.clone(), context.now).err().map(|refused| refused.to_string());
     let again = matches!(job.status, Status::Succeeded | Status::Cancelled | Status::Deleted);
     Ok(html! {
         @match refusal(Verb::Retry) {
-            _ if job.status == Status::Queued => (components::disabled("Retry", "it is queued already")),
-            None => (components::button(visit, &to("retry"), "Retry", Some("r"))),
+            _ if job.status == Status::Queued => (components::disabled("Retry", "the job is already queued")),
+            None => (components::button(context, &to("retry"), "Retry", Some("r"))),
             Some(why) => (components::disabled("Retry", &why)),
         }
-        @if again { (components::button(visit, &to("run"), "Run again", None)) }
+        @if again { (components::button(context, &to("run"), "Run again", None)) }
         @else { @match refusal(Verb::RunNow) {
-            _ if job.status == Status::Queued => (components::disabled("Run now", "it is queued already")),
-            None => (components::button(visit, &to("run"), "Run now", None)),
+            _ if job.status == Status::Queued => (components::disabled("Run now", "the job is already queued")),
+            None => (components::button(context, &to("run"), "Run now", None)),
             Some(why) => (components::disabled("Run now", &why)),
         } }
         @match refusal(Verb::Cancel) {
-            _ if job.status == Status::Cancelled => (components::disabled("Cancel", "it is cancelled already")),
-            None => (components::asking(visit, &to("cancel"), "Cancel", "The job is cancelled; if it is running, its handler is told to stop.", Some("c"))),
+            _ if job.status == Status::Cancelled => (components::disabled("Cancel", "the job is already cancelled")),
+            None => (components::confirm_button(context, &ConfirmedAction { action: &to("cancel"), label: "Cancel", question: "If the job is running, its handler is asked to stop.", key: Some("c") })),
             Some(why) => (components::disabled("Cancel", &why)),
         }
         @match refusal(Verb::Delete) {
-            _ if job.status == Status::Deleted => (components::disabled("Delete", "it is deleted already")),
-            None => (components::asking(visit, &to("delete"), "Delete", "The job is hidden now and removed by retention later.", None)),
+            _ if job.status == Status::Deleted => (components::disabled("Delete", "the job is already deleted")),
+            None => (components::confirm_button(context, &ConfirmedAction { action: &to("delete"), label: "Delete", question: "The job is hidden now and removed by retention later.", key: None })),
             Some(why) => (components::disabled("Delete", &why)),
         }
     })
@@ -162,7 +171,7 @@ fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
     };
     html! {
         div.scroll { table.rows.attempts {
-            thead { tr { th.num { "#" } th { "Ended" } th.span { "When" } th.num { "Took" } th.num { "Started" } th.wide { "Worker" } } }
+            thead { tr { th.num { "#" } th { "Outcome" } th.span { "Timeline" } th.num { "Duration" } th.num { "Started" } th.wide { "Worker" } } }
             tbody { @for attempt in shown.iter().rev() {
                 tr {
                     td.num { (attempt.attempt) }
@@ -175,21 +184,21 @@ fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
                 @if let Some(error) = &attempt.error { tr.sub { td {} td colspan="5" { (error.message.lines().next().unwrap_or_default()) } } }
             } }
         } }
-        @if attempts.len() > shown.len() { p.muted { "and " (attempts.len() - shown.len()) " before these" } }
+        @if attempts.len() > shown.len() { p.muted { "and " (attempts.len() - shown.len()) " earlier attempts" } }
     }
 }
 
 fn timeline(events: &[Event], now: punctual_core::Timestamp) -> Markup {
     html! {
         ol.timeline {
-            @for (place, event) in events.iter().enumerate().rev() {
+            @for (index, event) in events.iter().enumerate().rev() {
                 li {
                     (components::status(event.status))
                     span.detail {
                         @if let Some(detail) = &event.detail { (detail) }
                         @if let Some(actor) = &event.actor { " " span.muted { "by " (actor) } }
                     }
-                    @if place > 0 { span.gap { "+" (in_words(event.at.since(events[place - 1].at))) } }
+                    @if index > 0 { span.gap { "+" (in_words(event.at.since(events[index - 1].at))) } }
                     (components::when(event.at, now))
                 }
             }
@@ -208,7 +217,7 @@ fn log(lines: &[LogLine]) -> Markup {
     }
 }
 
-fn facts(visit: &PageContext, job: &JobView) -> Markup {
+fn facts(context: &PageContext, job: &JobView) -> Markup {
     let text = |text: &str| html! { (text) };
     let mut rows = vec![
         ("Queue", html! { a href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }),
@@ -220,12 +229,12 @@ fn facts(visit: &PageContext, job: &JobView) -> Markup {
         ("Timeout", components::took(Duration::from_millis(job.timeout_ms))),
         (
             "Created",
-            html! { (components::when(job.created_at, visit.now)) @if let Some(by) = &job.created_by { " by " (by) } },
+            html! { (components::when(job.created_at, context.now)) @if let Some(by) = &job.created_by { " by " (by) } },
         ),
-        ("Due", components::when(job.run_at, visit.now)),
+        ("Due", components::when(job.run_at, context.now)),
     ];
     rows.extend(job.worker_id.map(|worker| ("Worker", components::id(worker))));
-    rows.extend(job.lease_until.map(|until| ("Lease", components::when(until, visit.now))));
+    rows.extend(job.lease_until.map(|until| ("Lease", components::when(until, context.now))));
     rows.extend(
         job.user_id
             .as_deref()
@@ -237,7 +246,7 @@ fn facts(visit: &PageContext, job: &JobView) -> Markup {
     rows.extend(job.unique_key.as_deref().map(|key| ("Unique key", text(key))));
     rows.extend(job.concurrency_key.as_deref().map(|key| ("Concurrency key", text(key))));
     rows.extend(job.workflow_id.map(|id| {
-        ("Workflow", html! { a href={ "/workflows/" (id) } { (job.node.as_deref().unwrap_or("part of it")) } })
+        ("Workflow", html! { a href={ "/workflows/" (id) } { (job.node.as_deref().unwrap_or("unnamed node")) } })
     }));
     rows.extend(job.occurrence.as_ref().map(|one| {
         ("Schedule", html! { a href={ "/schedules/" (components::part(&one.schedule)) } { (one.schedule) } })
@@ -247,7 +256,7 @@ fn facts(visit: &PageContext, job: &JobView) -> Markup {
             .map(|id| ("Copy of", html! { a href={ "/jobs/" (id) } { (components::shortened(&id.to_string())) } })),
     );
     rows.extend(job.trace.as_deref().map(|trace| ("Trace", html! { code { (trace) } })));
-    rows.extend(job.description.as_deref().map(|words| ("Description", text(words))));
+    rows.extend(job.description.as_deref().map(|description| ("Description", text(description))));
     if !job.tags.is_empty() {
         rows.push((
             "Tags",
@@ -265,7 +274,7 @@ fn family(detail: &JobDetail) -> Markup {
             }
         }
     };
-    html! { (list("Waits for", &detail.parents)) (list("Children", &detail.children)) }
+    html! { (list("Parents", &detail.parents)) (list("Children", &detail.children)) }
 }
 
 /// The form of an action on a job.
@@ -275,19 +284,19 @@ pub(super) struct JobActionForm {
     verb: Verb,
 }
 
-pub(super) async fn act(visit: PageContext, JobActionForm { id, verb }: JobActionForm) -> Answer {
-    let admin = visit.admin();
-    let said = match verb {
+pub(super) async fn act(context: PageContext, JobActionForm { id, verb }: JobActionForm) -> Answer {
+    let admin = context.admin();
+    let message = match verb {
         Verb::Retry => admin.retry(id).await.map(|()| "Job retried.".to_owned())?,
         Verb::Cancel => admin.cancel(id, None).await.map(|()| "Job cancelled.".to_owned())?,
         Verb::Delete => admin.delete(id).await.map(|()| "Job deleted.".to_owned())?,
         Verb::RunNow => match admin.run(id).await? {
             Ran::Itself => "Job started.".to_owned(),
             Ran::Again(new) => {
-                let visit = PageContext { back: None, ..visit };
-                return Ok(visit.done(&format!("/jobs/{new}"), "Enqueued a copy of the job."));
+                let context = PageContext { back: None, ..context };
+                return Ok(context.done(&format!("/jobs/{new}"), "Enqueued a copy of the job."));
             }
         },
     };
-    Ok(visit.done(&format!("/jobs/{id}"), &said))
+    Ok(context.done(&format!("/jobs/{id}"), &message))
 }

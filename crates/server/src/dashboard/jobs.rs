@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     Answer, components,
-    layout::Page as Shell,
+    layout::Page as Layout,
     page_context::{PageContext, redirect},
 };
 use crate::problem::Problem;
@@ -103,7 +103,7 @@ impl JobListQuery {
     }
 }
 
-/// JobListQuery of a job's times the list shows.
+/// The time of a job that the list shows.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Time {
     Created,
@@ -113,16 +113,16 @@ pub(super) enum Time {
 }
 
 impl Time {
-    fn of(which: &JobListQuery) -> Self {
-        match which.filter().order() {
-            _ if which.status == [Status::Processing] => Self::Started,
+    fn of(query: &JobListQuery) -> Self {
+        match query.filter().order() {
+            _ if query.status == [Status::Processing] => Self::Started,
             Order::Finished => Self::Finished,
             Order::Due => Self::Due,
             Order::Newest => Self::Created,
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn label(self) -> &'static str {
         match self {
             Self::Created => "Created",
             Self::Due => "Due",
@@ -132,40 +132,40 @@ impl Time {
     }
 }
 
-pub(super) async fn show(visit: PageContext, which: JobListQuery) -> Answer {
-    if let Some(address) = which.q.as_deref().and_then(address_of) {
+pub(super) async fn show(context: PageContext, query: JobListQuery) -> Answer {
+    if let Some(address) = query.q.as_deref().and_then(address_of) {
         return Ok(redirect(&address));
     }
-    let overview = visit.admin().overview().await?;
-    let found = find(&visit, &which).await?;
-    let time = Time::of(&which);
-    let bulk = match which.bulk {
-        Some(verb) if visit.may_change() => Some(ask(&visit, &which, verb).await?),
+    let overview = context.admin().overview().await?;
+    let found = find(&context, &query).await?;
+    let time = Time::of(&query);
+    let bulk = match query.bulk {
+        Some(verb) if context.may_change() => Some(confirm_all(&context, &query, verb).await?),
         _ => None,
     };
     let content = html! {
-        (filters(&which, &overview))
+        (filters(&query, &overview))
         @if let Some(bulk) = bulk { (bulk) }
         section #jobs data-live {
             @if let Some(seen) = found.searched {
-                p.muted { "Looked for “" (which.q.as_deref().unwrap_or_default()) "” in " (components::plural(seen as u64, "job", "jobs"))
-                    @if found.more { "; narrow the filters to look at others" } "." }
+                p.muted { "Searched for “" (query.q.as_deref().unwrap_or_default()) "” in " (components::plural(seen as u64, "job", "jobs"))
+                    @if found.more { "; set more filters to search others" } "." }
             }
-            @if found.jobs.is_empty() { (nothing(&which)) }
+            @if found.jobs.is_empty() { (empty(&query)) }
             @else {
                 form #picked method="post" action="/bulk" {
-                    (components::proof(&visit))
-                    (table(&visit, &found.jobs, time, visit.may_change()))
-                    @if visit.may_change() { (toolbar(&which)) }
+                    (components::proof(&context))
+                    (table(&context, &found.jobs, time, context.may_change()))
+                    @if context.may_change() { (toolbar(&query)) }
                 }
                 nav.pages aria-label="Pages" {
-                    @if which.after.is_some() { a href=(which.link(&which.status, &[])) { "First page" } }
-                    @if let Some(next) = &found.next { a rel="next" href=(which.link(&which.status, &[("after", Some(next))])) { "Next page" } }
+                    @if query.after.is_some() { a href=(query.link(&query.status, &[])) { "First page" } }
+                    @if let Some(next) = &found.next { a rel="next" href=(query.link(&query.status, &[("after", Some(next))])) { "Next page" } }
                 }
             }
         }
     };
-    Ok(visit.html(Shell::new("Jobs", "/jobs"), &content))
+    Ok(context.html(Layout::new("Jobs", "/jobs"), &content))
 }
 
 /// The page of the job or workflow with this id.
@@ -183,16 +183,16 @@ struct Found {
     more: bool,
 }
 
-async fn find(visit: &PageContext, which: &JobListQuery) -> Result<Found, Problem> {
-    let Some(q) = &which.q else {
-        let page = Page { limit: PAGE_JOBS, after: which.after.clone() };
-        let list = visit.admin().jobs(which.filter(), page).await?;
+async fn find(context: &PageContext, query: &JobListQuery) -> Result<Found, Problem> {
+    let Some(q) = &query.q else {
+        let page = Page { limit: PAGE_JOBS, after: query.after.clone() };
+        let list = context.admin().jobs(query.filter(), page).await?;
         return Ok(Found { jobs: list.jobs, next: list.next, searched: None, more: false });
     };
     let (wanted, mut jobs, mut searched, mut after) = (q.to_lowercase(), Vec::new(), 0, None);
     loop {
         let page = Page { limit: SEARCH_PAGE, after: after.take() };
-        let list = visit.admin().jobs(which.filter(), page).await?;
+        let list = context.admin().jobs(query.filter(), page).await?;
         searched += list.jobs.len();
         jobs.extend(list.jobs.into_iter().filter(|job| mentions(job, &wanted)).take(PAGE_JOBS - jobs.len()));
         after = list.next;
@@ -205,43 +205,43 @@ async fn find(visit: &PageContext, which: &JobListQuery) -> Result<Found, Proble
 /// Whether any field that the list shows contains the text.
 fn mentions(job: &JobView, wanted: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(wanted);
-    let words = [
+    let fields = [
         Some(&job.name),
         Some(&job.queue),
         job.user_id.as_ref(),
         job.correlation_id.as_ref(),
         job.description.as_ref(),
     ];
-    words.into_iter().flatten().any(|word| has(word))
+    fields.into_iter().flatten().any(|field| has(field))
         || job.tags.iter().any(|tag| has(tag))
         || job.error.as_ref().is_some_and(|error| has(&error.message))
         || has(&job.id.to_string())
         || has(&job.payload_preview.to_string())
 }
 
-fn filters(which: &JobListQuery, overview: &Overview) -> Markup {
+fn filters(query: &JobListQuery, overview: &Overview) -> Markup {
     let fields = [
-        ("queue", "Queue", &which.queue, "queue-names"),
-        ("name", "Name", &which.name, "job-names"),
-        ("user", "User", &which.user, ""),
-        ("tag", "Tag", &which.tag, ""),
-        ("q", "Search", &which.q, ""),
+        ("queue", "Queue", &query.queue, "queue-names"),
+        ("name", "Name", &query.name, "job-names"),
+        ("user", "User", &query.user, ""),
+        ("tag", "Tag", &query.tag, ""),
+        ("q", "Search", &query.q, ""),
     ];
     html! {
         nav.chips #chips data-live aria-label="State" {
-            a href=(which.link(&[], &[])) aria-current=[which.status.is_empty().then_some("true")] { "all" }
+            a href=(query.link(&[], &[])) aria-current=[query.status.is_empty().then_some("true")] { "all" }
             @for status in CHOICES {
-                @let chosen = which.status.contains(&status);
+                @let chosen = query.status.contains(&status);
                 @let count = overview.jobs.get(&status).copied().unwrap_or(0);
-                a href=(which.link(&[status], &[])) aria-current=[chosen.then_some("true")] { (components::status(status)) span.num { (components::number(count)) } }
+                a href=(query.link(&[status], &[])) aria-current=[chosen.then_some("true")] { (components::status(status)) span.num { (components::number(count)) } }
             }
         }
         form.filters method="get" action="/jobs" {
-            @for status in &which.status { input type="hidden" name="status" value=(status); }
+            @for status in &query.status { input type="hidden" name="status" value=(status); }
             @for (name, label, value, list) in fields {
                 label { span { (label) } input type="text" name=(name) value=[value.as_deref()] list=[(!list.is_empty()).then_some(list)] autocomplete="off" spellcheck="false"; }
             }
-            @for (name, value) in [("correlation", &which.correlation), ("schedule", &which.schedule)] {
+            @for (name, value) in [("correlation", &query.correlation), ("schedule", &query.schedule)] {
                 @if let Some(value) = value { label { span { (name) } input type="text" name=(name) value=(value); } }
             }
             button type="submit" { "Filter" }
@@ -252,34 +252,34 @@ fn filters(which: &JobListQuery, overview: &Overview) -> Markup {
     }
 }
 
-fn nothing(which: &JobListQuery) -> Markup {
-    if which.filter() == Filter::default() && which.q.is_none() {
+fn empty(query: &JobListQuery) -> Markup {
+    if query.filter() == Filter::default() && query.q.is_none() {
         return components::empty(
             "There are no jobs yet.",
-            "A job is enqueued by your program, over HTTP, or by hand:",
+            "Enqueue a job from your program, over HTTP, or with this command:",
             "punctual enqueue echo '{\"hello\": \"world\"}'",
         );
     }
-    components::empty("No matching jobs.", "Change the filters, or clear them.", "")
+    components::empty("No matching jobs.", "Change or clear the filters.", "")
 }
 
 /// A table of jobs.
-pub(super) fn table(visit: &PageContext, jobs: &[JobView], time: Time, picks: bool) -> Markup {
+pub(super) fn table(context: &PageContext, jobs: &[JobView], time: Time, picks: bool) -> Markup {
     html! {
         div.scroll {
             table.rows {
                 thead { tr {
                     @if picks { th.pick { input type="checkbox" data-all aria-label="Select all"; } }
                     th { "State" } th { "Name" } th.wide { "Queue" } th.num.wide { "Attempt" }
-                    th.num { (time.word()) } th.num.wide { "Took" } th.wide { "User" } th.wide { "Tags" } th { "Id" }
+                    th.num { (time.label()) } th.num.wide { "Duration" } th.wide { "User" } th.wide { "Tags" } th { "Id" }
                 } }
-                tbody { @for job in jobs { (row(visit, job, time, picks)) } }
+                tbody { @for job in jobs { (row(context, job, time, picks)) } }
             }
         }
     }
 }
 
-fn row(visit: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
+fn row(context: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
     let at = match time {
         Time::Created => Some(job.created_at),
         Time::Due => Some(job.run_at),
@@ -288,7 +288,7 @@ fn row(visit: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
     };
     let took = job.started_at.map(|started| match job.finished_at {
         Some(finished) => finished.since(started),
-        None => visit.now.since(started),
+        None => context.now.since(started),
     });
     let took = took.filter(|_| matches!(job.status, Status::Processing | Status::Succeeded | Status::Dead));
     html! {
@@ -298,7 +298,7 @@ fn row(visit: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup {
             td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (job.name) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (components::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
             td.wide { a.quiet href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }
             td.num.wide { @if job.attempt > 0 { (job.attempt) span.muted { " / " (job.max_attempts) } } @else { span.zero { "–" } } }
-            td.num { (components::when_some(at, visit.now)) }
+            td.num { (components::when_some(at, context.now)) }
             td.num.wide { @match took { Some(took) => (in_words(took)), None => span.zero { "–" } } }
             td.wide { @if let Some(user) = &job.user_id { a.quiet href=(components::query("/jobs", &[("user", Some(user))])) { (user) } } }
             td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (tag) } } }
@@ -318,61 +318,61 @@ const fn label(verb: Verb) -> &'static str {
 }
 
 /// The actions for the selected jobs, and for all jobs that match the filter.
-fn toolbar(which: &JobListQuery) -> Markup {
+fn toolbar(query: &JobListQuery) -> Markup {
     let applies =
-        |verb: Verb| which.status.is_empty() || which.status.iter().any(|status| verb.applies_to().contains(status));
+        |verb: Verb| query.status.is_empty() || query.status.iter().any(|status| verb.applies_to().contains(status));
     let verbs = || {
         [Verb::Retry, Verb::Cancel, Verb::RunNow, Verb::Delete]
             .map(|verb| (verb, label(verb)))
             .into_iter()
             .filter(|(verb, _)| applies(*verb))
     };
-    let narrowed = which.filter() != Filter::default() && which.q.is_none();
+    let narrowed = query.filter() != Filter::default() && query.q.is_none();
     html! {
         div.toolbar {
             span.muted { "Selected:" }
             @for (verb, label) in verbs() { button type="submit" name="verb" value=(verb) data-picked { (label) } }
             @if narrowed {
-                span.muted { "All that are shown here and on further pages:" }
-                @for (verb, label) in verbs() { a.button href=(which.link(&which.status, &[("bulk", Some(&verb.to_string()))])) { (label) " all…" } }
+                span.muted { "All matching jobs, on all pages:" }
+                @for (verb, label) in verbs() { a.button href=(query.link(&query.status, &[("bulk", Some(&verb.to_string()))])) { (label) " all…" } }
             }
         }
     }
 }
 
 /// Asks the user to confirm an action on all jobs that match the filter, and shows their number.
-async fn ask(visit: &PageContext, which: &JobListQuery, verb: Verb) -> Result<Markup, Problem> {
-    let preview = visit.admin().preview(verb, which.filter()).await?;
+async fn confirm_all(context: &PageContext, query: &JobListQuery, verb: Verb) -> Result<Markup, Problem> {
+    let preview = context.admin().preview(verb, query.filter()).await?;
     let count =
         format!("{}{}", if preview.more { "more than " } else { "" }, components::plural(preview.count, "job", "jobs"));
     Ok(html! {
-        form.question method="post" action="/bulk" role="alertdialog" aria-label="Are you sure?" {
-            input type="hidden" name="csrf" value=(visit.csrf());
-            input type="hidden" name="back" value=(which.link(&which.status, &[]));
+        form.question method="post" action="/bulk" role="alertdialog" aria-label="Confirm the action" {
+            input type="hidden" name="csrf" value=(context.csrf());
+            input type="hidden" name="back" value=(query.link(&query.status, &[]));
             input type="hidden" name="verb" value=(verb);
             input type="hidden" name="all" value="true";
-            @for status in &which.status { input type="hidden" name="status" value=(status); }
-            @for (name, value) in [("queue", &which.queue), ("name", &which.name), ("user", &which.user), ("tag", &which.tag), ("correlation", &which.correlation), ("schedule", &which.schedule)] {
+            @for status in &query.status { input type="hidden" name="status" value=(status); }
+            @for (name, value) in [("queue", &query.queue), ("name", &query.name), ("user", &query.user), ("tag", &query.tag), ("correlation", &query.correlation), ("schedule", &query.schedule)] {
                 @if let Some(value) = value { input type="hidden" name=(name) value=(value); }
             }
             @if preview.count == 0 {
-                span { "There is nothing to " (verb) " among these." }
+                span { "No matching jobs to " (verb) "." }
             } @else {
-                span { strong { (label(verb)) " " (count) "?" } " The first: " @for (place, job) in preview.sample.iter().enumerate() { @if place > 0 { ", " } a href={ "/jobs/" (job.id) } { (job.name) } } }
+                span { strong { (label(verb)) " " (count) "?" } " First jobs: " @for (index, job) in preview.sample.iter().enumerate() { @if index > 0 { ", " } a href={ "/jobs/" (job.id) } { (job.name) } } }
                 button.danger type="submit" { "Yes, " (verb) " " (count) }
             }
-            a.button href=(which.link(&which.status, &[])) { "No" }
+            a.button href=(query.link(&query.status, &[])) { "No" }
         }
     })
 }
 
 /// Asks the user to confirm an action on the selected jobs.
-fn ask_again(visit: &PageContext, bulk: &JobListQuery, verb: Verb) -> Response {
+fn confirm_selected(context: &PageContext, bulk: &JobListQuery, verb: Verb) -> Response {
     let count = components::plural(bulk.id.len() as u64, "job", "jobs");
-    let back = visit.back.as_deref().unwrap_or("/jobs");
+    let back = context.back.as_deref().unwrap_or("/jobs");
     let content = html! {
         form.question method="post" action="/bulk" {
-            input type="hidden" name="csrf" value=(visit.csrf());
+            input type="hidden" name="csrf" value=(context.csrf());
             input type="hidden" name="back" value=(back);
             input type="hidden" name="verb" value=(verb);
             input type="hidden" name="sure" value="true";
@@ -382,35 +382,35 @@ fn ask_again(visit: &PageContext, bulk: &JobListQuery, verb: Verb) -> Response {
             a.button href=(back) { "No" }
         }
     };
-    visit.html(Shell::new("Are you sure?", "/jobs"), &content)
+    context.html(Layout::new("Confirm", "/jobs"), &content)
 }
 
-pub(super) async fn bulk(visit: PageContext, bulk: JobListQuery) -> Answer {
-    let verb = bulk.verb.ok_or_else(|| Problem::invalid("verb", "is missing"))?;
-    let admin = visit.admin();
+pub(super) async fn bulk(context: PageContext, bulk: JobListQuery) -> Answer {
+    let verb = bulk.verb.ok_or_else(|| Problem::invalid("verb", "is required"))?;
+    let admin = context.admin();
     if bulk.all {
         if bulk.filter() == Filter::default() {
-            return Err(Problem::invalid("status", "say which jobs, by a filter"));
+            return Err(Problem::invalid("status", "a bulk action needs a filter"));
         }
-        let enough = |done: BulkDone| match done.changed + done.passed_over {
+        let stop_at_max = |done: BulkDone| match done.changed + done.passed_over {
             jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
-        let done = admin.bulk(verb, bulk.filter(), enough).await?;
-        let more = if done.more { "; there are more" } else { "" };
+        let done = admin.bulk(verb, bulk.filter(), stop_at_max).await?;
+        let more = if done.more { "; more jobs match" } else { "" };
         let passed = if done.passed_over > 0 {
             format!("; {} skipped (state changed meanwhile)", components::number(done.passed_over))
         } else {
             String::new()
         };
-        return Ok(visit
+        return Ok(context
             .done("/jobs", &format!("{}: {}{passed}{more}", verb, components::plural(done.changed, "job", "jobs"))));
     }
     if bulk.id.is_empty() {
-        return Ok(visit.done("/jobs", "No job was selected."));
+        return Ok(context.done("/jobs", "No jobs selected."));
     }
     if !bulk.sure && matches!(verb, Verb::Cancel | Verb::Delete) {
-        return Ok(ask_again(&visit, &bulk, verb));
+        return Ok(confirm_selected(&context, &bulk, verb));
     }
     let (mut done, mut refused) = (0, Vec::new());
     for id in bulk.id.iter().take(PAGE_JOBS) {
@@ -426,5 +426,5 @@ pub(super) async fn bulk(visit: PageContext, bulk: JobListQuery) -> Answer {
         }
     }
     let refusals = refused.first().map(|first| format!("; {} refused: {first}", refused.len())).unwrap_or_default();
-    Ok(visit.done("/jobs", &format!("{}: {}{refusals}", verb, components::plural(done, "job", "jobs"))))
+    Ok(context.done("/jobs", &format!("{}: {}{refusals}", verb, components::plural(done, "job", "jobs"))))
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::problem::Problem;
 
 /// The pages of the navigation: address, icon, label, and the key after `g`.
-const RAIL: [(&str, &str, &str, &str); 10] = [
+const NAVIGATION: [(&str, &str, &str, &str); 10] = [
     ("/", "overview", "Overview", "o"),
     ("/jobs", "jobs", "Jobs", "j"),
     ("/workflows", "workflows", "Workflows", "w"),
@@ -55,20 +55,20 @@ fn head(title: &str) -> Markup {
 }
 
 /// A page with the navigation.
-pub(super) fn page(visit: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
+pub(super) fn page(context: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             (head(page.title))
             body {
-                a.skip href="#main" { "To the content" }
-                (rail(visit, page.under))
+                a.skip href="#main" { "Skip to content" }
+                (navigation(context, page.under))
                 main #main tabindex="-1" {
                     header.title {
                         @match &page.heading { Some(heading) => (heading), None => h1 { (page.title) } }
                         div.tools { (page.tools) }
                     }
-                    @if let Some(said) = visit.said() { p.said role="status" { (said) } }
+                    @if let Some(message) = context.flash() { p.flash role="status" { (message) } }
                     (content)
                 }
                 (help())
@@ -77,7 +77,7 @@ pub(super) fn page(visit: &PageContext, page: Page<'_>, content: &Markup) -> Mar
     }
 }
 
-fn rail(visit: &PageContext, under: &str) -> Markup {
+fn navigation(context: &PageContext, under: &str) -> Markup {
     html! {
         nav.rail aria-label="Pages" {
             a.mark href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Punctual" } }
@@ -85,20 +85,20 @@ fn rail(visit: &PageContext, under: &str) -> Markup {
                 input type="search" name="q" placeholder="Search  /" aria-label="Search jobs by id, name, user, tag or payload" autocomplete="off";
             }
             ul {
-                @for (to, icon, word, key) in RAIL {
-                    li { a href=(to) data-go=(key) title=(word) aria-current=[(to == under).then_some("page")] { (components::icon(icon)) span { (word) } } }
+                @for (to, icon, label, key) in NAVIGATION {
+                    li { a href=(to) data-go=(key) title=(label) aria-current=[(to == under).then_some("page")] { (components::icon(icon)) span { (label) } } }
                 }
             }
             footer {
-                span.live #live data-state="off" title="Changes are shown as they happen" { i {} span { "static" } }
-                span.store title=(visit.app().store_name) { (visit.app().store_name) }
-                @match visit.call.caller.shown() {
+                span.live #live data-state="off" title="Live updates" { i {} span { "static" } }
+                span.store title=(context.app().store_name) { (context.app().store_name) }
+                @match context.request.caller.display_name() {
                     Some(name) => form method="post" action="/logout" {
-                        (components::proof(visit))
+                        (components::proof(context))
                         span.muted title="The token of this session" { (name) }
-                        @if visit.call.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
+                        @if context.request.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
                     },
-                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual token create`." { "open on this machine" },
+                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual token create`." { "no authentication" },
                 }
             }
         }
@@ -118,13 +118,13 @@ fn help() -> Markup {
         ("x", "select the row"),
         ("r", "retry"),
         ("c", "cancel"),
-        ("p", "pause live updates"),
-        ("?", "this help"),
+        ("p", "pause or resume live updates"),
+        ("?", "keyboard shortcuts"),
     ];
     html! {
-        dialog #help aria-label="Keys" {
-            h2 { "Keys" }
-            dl { @for (key, what) in keys { div { dt { kbd { (key) } } dd { (what) } } } }
+        dialog #help aria-label="Keyboard shortcuts" {
+            h2 { "Keyboard shortcuts" }
+            dl { @for (key, action) in keys { div { dt { kbd { (key) } } dd { (action) } } } }
             form method="dialog" { button type="submit" { "Close" } }
         }
     }
@@ -139,14 +139,14 @@ pub(super) fn bare(title: &str, content: &Markup) -> Markup {
 }
 
 /// An error page.
-pub(super) fn problem(visit: &PageContext, problem: Problem) -> Response {
+pub(super) fn problem(context: &PageContext, problem: Problem) -> Response {
     let content = html! {
         div.empty role="alert" {
             p.what { (problem.detail) }
-            p.muted { a href=(visit.back.as_deref().unwrap_or("/")) { "Go back" } }
+            p.muted { a href=(context.back.as_deref().unwrap_or("/")) { "Go back" } }
         }
     };
-    document(problem.code.status(), page(visit, Page::new(problem.title, ""), &content))
+    document(problem.code.status(), page(context, Page::new(problem.title, ""), &content))
 }
 
 /// An error page without the navigation.

@@ -11,8 +11,8 @@ use futures_util::stream;
 use super::{Answer, page_context::PageContext};
 use crate::route::Nothing;
 
-pub(super) async fn stream(visit: PageContext, _: Nothing) -> Answer {
-    let (changes, stopping) = (visit.app().history.changes(), visit.app().stopping.clone());
+pub(super) async fn stream(context: PageContext, _: Nothing) -> Answer {
+    let (changes, stopping) = (context.app().history.changes(), context.app().stopping.clone());
     let events = stream::unfold((changes, stopping), |(mut changes, stopping)| async move {
         tokio::select! {
             changed = changes.changed() => changed.ok()?,

@@ -47,8 +47,8 @@ use self::page_context::PageContext;
 use crate::{
     app::App,
     auth,
-    call::Call,
     problem::{Code, Problem},
+    request::RequestContext,
     route,
 };
 
@@ -56,7 +56,7 @@ use crate::{
 type Answer = Result<Response, Problem>;
 
 /// A page, or an action of its forms.
-pub(crate) struct Page {
+pub(crate) struct PageRoute {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) role: Role,
@@ -70,7 +70,7 @@ type Run = Arc<
 >;
 
 /// All pages and form actions.
-pub(crate) fn pages() -> Vec<Page> {
+pub(crate) fn pages() -> Vec<PageRoute> {
     vec![
         page("/", overview::show),
         page("/jobs", jobs::show),
@@ -118,33 +118,33 @@ pub(crate) fn add_to(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
 }
 
 /// A page, which needs the role `read`.
-fn page<Q, F, H>(path: &'static str, handler: H) -> Page
+fn page<Q, F, H>(path: &'static str, handler: H) -> PageRoute
 where
     Q: DeserializeOwned + Send + 'static,
     F: Future<Output = Answer> + Send + 'static,
     H: Fn(PageContext, Q) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    let run: Run = Arc::new(move |visit, path, query, _| {
+    let run: Run = Arc::new(move |context, path, query, _| {
         let handler = Arc::clone(&handler);
-        Box::pin(async move { handler(visit, route::params(&path, query.as_deref())?).await })
+        Box::pin(async move { handler(context, route::params(&path, query.as_deref())?).await })
     });
-    Page { method: Method::GET, path, role: Read, run }
+    PageRoute { method: Method::GET, path, role: Read, run }
 }
 
 /// The action of a form, for administrators only.
-fn form<B, F, H>(path: &'static str, handler: H) -> Page
+fn form<B, F, H>(path: &'static str, handler: H) -> PageRoute
 where
     B: DeserializeOwned + Send + 'static,
     F: Future<Output = Answer> + Send + 'static,
     H: Fn(PageContext, B) -> F + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    let run: Run = Arc::new(move |visit, path, _, body| {
+    let run: Run = Arc::new(move |context, path, _, body| {
         let handler = Arc::clone(&handler);
-        Box::pin(async move { handler(visit, route::form(&path, &body, &["csrf", "back"])?).await })
+        Box::pin(async move { handler(context, route::form(&path, &body, &["csrf", "back"])?).await })
     });
-    Page { method: Method::POST, path, role: Admin, run }
+    PageRoute { method: Method::POST, path, role: Admin, run }
 }
 
 /// The hidden fields of every form.
@@ -155,47 +155,47 @@ struct Proof {
     back: Option<String>,
 }
 
-impl Page {
+impl PageRoute {
     async fn serve(&self, app: Arc<App>, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
-        let caller = match auth::visitor(&app, &parts.headers).await {
+        let caller = match auth::authenticate(&app, &parts.headers).await {
             Ok(caller) => caller,
             Err(problem) if problem.code == Code::Unauthorized => return session::send_to_login(&parts),
             Err(problem) => return layout::bare_problem(problem),
         };
         let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
-        let call = Call {
+        let request = RequestContext {
             app: Arc::clone(&app),
             caller,
             headers: parts.headers.clone(),
-            once: None,
+            idempotency_key: None,
             upgrade: None,
             peer: None,
         };
-        let mut visit = PageContext::new(call, at);
+        let mut context = PageContext::new(request, at);
         let answer = async {
-            visit.call.caller.must_have(self.role)?;
+            context.request.caller.must_have(self.role)?;
             let path =
                 parts.extract::<RawPathParams>().await.map_err(|error| Problem::invalid("path", error.to_string()))?;
             let body = app.limits.read(&parts.headers, body).await?;
             if self.method == Method::POST {
                 let proof: Proof = route::form(&path, &body, &[])?;
-                auth::check_csrf(&visit.call.caller, Some(proof.csrf.as_bytes()))?;
-                visit.back = proof.back.filter(|back| is_own(back));
+                auth::check_csrf(&context.request.caller, Some(proof.csrf.as_bytes()))?;
+                context.back = proof.back.filter(|back| is_own(back));
             }
-            (self.run)(visit.clone(), path, parts.uri.query().map(str::to_owned), body).await
+            (self.run)(context.clone(), path, parts.uri.query().map(str::to_owned), body).await
         };
         match answer.await {
             Ok(response) => response,
-            Err(problem) => layout::problem(&visit, problem),
+            Err(problem) => layout::problem(&context, problem),
         }
     }
 }
 
 /// Whether a URL is a path of this server.
 fn is_own(address: &str) -> bool {
-    // Browsers remove tabs and line breaks from a URL, and treat a backslash as a slash, before they look for a host in
-    // it.
+    // Browsers remove tabs and line breaks from a URL, and treat a backslash as a slash, before they search it for a
+    // host.
     let is_path = address.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
     is_path && !address.contains(|c: char| c == '\\' || c.is_control())
 }
@@ -205,7 +205,7 @@ mod tests {
     use super::is_own;
 
     #[test]
-    fn only_addresses_of_this_server_are_gone_back_to() {
+    fn redirects_lead_to_paths_of_this_server_only() {
         assert!(is_own("/") && is_own("/jobs?status=dead"));
         let foreign = ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x"];
         let hidden = ["/\t/evil.example", "\t//evil.example", "/\n/evil.example", "/\u{0}/evil.example", "jobs"];

@@ -16,13 +16,13 @@ pub(super) struct NotificationsQuery {
     user: String,
 }
 
-pub(super) async fn show(visit: PageContext, NotificationsQuery { user }: NotificationsQuery) -> Answer {
-    let store = visit.call.punctual().store();
-    let whose = Some(user.clone()).filter(|user| !user.is_empty());
+pub(super) async fn show(context: PageContext, NotificationsQuery { user }: NotificationsQuery) -> Answer {
+    let store = context.request.punctual().store();
+    let recipient = Some(user.clone()).filter(|user| !user.is_empty());
     // The store lists notifications from the oldest on; the page shows the latest.
     let last = store.last_notification().await?;
     let from = last.saturating_sub(limits::PAGE_MAX_NOTIFICATIONS as u64);
-    let mut found = store.notifications(whose, from, limits::PAGE_MAX_NOTIFICATIONS).await?;
+    let mut found = store.notifications(recipient, from, limits::PAGE_MAX_NOTIFICATIONS).await?;
     found.reverse();
     found.truncate(SHOWN);
     let content = html! {
@@ -33,21 +33,21 @@ pub(super) async fn show(visit: PageContext, NotificationsQuery { user }: Notifi
         }
         section #notifications data-live {
             @if found.is_empty() {
-                (components::empty("No recent notifications.", "A job tells a user, or everybody, something with its context; over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", visit.origin())))
+                (components::empty("No recent notifications.", "Jobs send notifications to a user or to all users. Send one over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", context.origin())))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Sent" } } }
                     tbody { @for one in &found {
                         tr {
-                            td.main { @match &one.user_id { Some(user) => a href=(components::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "everybody" } } }
+                            td.main { @match &one.user_id { Some(user) => a href=(components::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "all users" } } }
                             td { code title=(components::cut(one.message.as_str(), 2_000)) { (components::cut(one.message.as_str(), 120)) } }
                             td.wide { @if let Some(job) = one.job { a href={ "/jobs/" (job) } { (components::shortened(&job.to_string())) } } }
-                            td.num { (components::when(one.created_at, visit.now)) }
+                            td.num { (components::when(one.created_at, context.now)) }
                         }
                     } }
                 } }
             }
         }
     };
-    Ok(visit.html(Page::new("Notifications", "/notifications"), &content))
+    Ok(context.html(Page::new("Notifications", "/notifications"), &content))
 }

@@ -11,7 +11,7 @@ use super::{
     Answer,
     chart::{Chart, Series, Unit},
     components, jobs,
-    layout::Page as Shell,
+    layout::Page as Layout,
     page_context::PageContext,
     queues,
 };
@@ -38,8 +38,8 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// A job that has been ready for longer than this needs attention.
 const LATE: Duration = Duration::from_secs(60);
 /// Maximum number of queues whose first job is queried.
-const QUEUES_ASKED: usize = 25;
-const SCHEDULES_ASKED: usize = 500;
+const QUEUES_CHECKED: usize = 25;
+const SCHEDULES_CHECKED: usize = 500;
 
 /// The query parameters of the page.
 #[derive(Deserialize)]
@@ -48,34 +48,34 @@ pub(super) struct OverviewQuery {
     range: Range,
 }
 
-pub(super) async fn show(visit: PageContext, OverviewQuery { range }: OverviewQuery) -> Answer {
-    let admin = visit.admin();
+pub(super) async fn show(context: PageContext, OverviewQuery { range }: OverviewQuery) -> Answer {
+    let admin = context.admin();
     let (overview, queues) = (admin.overview().await?, admin.queues().await?);
-    let attention = attention(&visit, &queues).await?;
+    let attention = attention(&context, &queues).await?;
     let running = admin.jobs(Filter::status(Status::Processing), Page::first(RUNNING_SHOWN)).await?;
     let content = html! {
         section #attention data-live { (attention_list(&attention)) }
         section.tiles #tiles data-live aria-label="Jobs by state" { (tiles(&overview)) }
-        section.charts #charts data-live aria-label="Charts" { (charts(&visit, range, None).await?) }
+        section.charts #charts data-live aria-label="Charts" { (charts(&context, range, None).await?) }
         section #queues data-live {
             h2 { "Queues" }
-            (queues::table(&visit, &queues))
+            (queues::table(&context, &queues))
         }
         section #running data-live {
             h2 { "Running now" a.more href="/jobs?status=processing" { "All " (components::number(overview.jobs.get(&Status::Processing).copied().unwrap_or(0))) } }
-            @if running.jobs.is_empty() { p.muted { "No job is running." } }
-            @else { (jobs::table(&visit, &running.jobs, jobs::Time::Started, false)) }
+            @if running.jobs.is_empty() { p.muted { "No running jobs." } }
+            @else { (jobs::table(&context, &running.jobs, jobs::Time::Started, false)) }
         }
     };
-    let mut page = Shell::new("Overview", "/");
+    let mut page = Layout::new("Overview", "/");
     page.tools = ranges("/", range);
-    Ok(visit.html(page, &content))
+    Ok(context.html(page, &content))
 }
 
 /// The tabs that select the period of charts.
 pub(super) fn ranges(path: &str, chosen: Range) -> Markup {
-    let choice = |(range, word): (Range, &'static str)| (format!("{path}?range={word}"), word, range == chosen);
-    components::tabs("How far back", Range::ALL.map(choice))
+    let choice = |(range, label): (Range, &'static str)| (format!("{path}?range={label}"), label, range == chosen);
+    components::tabs("Period", Range::ALL.map(choice))
 }
 
 fn tiles(overview: &Overview) -> Markup {
@@ -92,76 +92,72 @@ fn tiles(overview: &Overview) -> Markup {
 }
 
 /// A problem that needs attention.
-struct Trouble {
+struct AttentionItem {
     status: Status,
     text: String,
     to: String,
     advice: &'static str,
 }
 
-async fn attention(visit: &PageContext, queues: &[QueueView]) -> Result<Vec<Trouble>, Problem> {
-    let (admin, now) = (visit.admin(), visit.now);
+async fn attention(context: &PageContext, queues: &[QueueView]) -> Result<Vec<AttentionItem>, Problem> {
+    let (admin, now) = (context.admin(), context.now);
     let mut found = Vec::new();
     for (name, count) in admin.failures(now.before(DAY), now).await?.by_name.into_iter().take(5) {
-        found.push(Trouble {
+        found.push(AttentionItem {
             status: Status::Dead,
-            text: format!("{} of {name} died within a day", components::plural(count, "job", "jobs")),
+            text: format!("{} of {name} died in the last 24 hours", components::plural(count, "job", "jobs")),
             to: components::query("/jobs", &[("status", Some("dead")), ("name", Some(&name))]),
-            advice: "look why, then retry or delete",
+            advice: "check the error, then retry or delete",
         });
     }
-    for queue in queues.iter().take(QUEUES_ASKED) {
-        found.extend(trouble_of(visit, queue).await?);
+    for queue in queues.iter().take(QUEUES_CHECKED) {
+        found.extend(queue_problem(context, queue).await?);
     }
-    for schedule in admin.schedules(None, SCHEDULES_ASKED).await?.schedules {
+    for schedule in admin.schedules(None, SCHEDULES_CHECKED).await?.schedules {
         if let Some(problem) = schedule.problem {
-            found.push(Trouble {
+            found.push(AttentionItem {
                 status: Status::Failed,
                 text: format!("Schedule {} is disabled: {problem}", schedule.name),
                 to: format!("/schedules/{}", components::part(&schedule.name)),
-                advice: "fix it, then resume",
+                advice: "fix the schedule, then resume it",
             });
         }
     }
     Ok(found)
 }
 
-async fn trouble_of(visit: &PageContext, queue: &QueueView) -> Result<Option<Trouble>, Problem> {
+async fn queue_problem(context: &PageContext, queue: &QueueView) -> Result<Option<AttentionItem>, Problem> {
     let ready = queue.jobs.get(&Status::Queued).copied().unwrap_or(0);
     if ready == 0 {
         return Ok(None);
     }
     let (name, jobs) = (&queue.name, components::plural(ready, "job is", "jobs are"));
     let to = format!("/queues/{}", components::part(name));
-    let trouble = |status, text, advice| Some(Trouble { status, text, to: to.clone(), advice });
+    let item = |status, text, advice| Some(AttentionItem { status, text, to: to.clone(), advice });
     if queue.settings.paused {
-        return Ok(trouble(
-            Status::Scheduled,
-            format!("{name} is paused, and {jobs} ready in it"),
-            "resume it when you are done",
-        ));
+        return Ok(item(Status::Scheduled, format!("Queue {name} is paused; {jobs} ready"), "resume the queue"));
     }
     if queue.workers == 0 {
-        return Ok(trouble(Status::Dead, format!("No live worker serves {name}, and {jobs} ready in it"), "start one"));
+        return Ok(item(Status::Dead, format!("No live worker serves queue {name}; {jobs} ready"), "start a worker"));
     }
     let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
-    let first = visit.admin().jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
-    let late = first.map(|job| visit.now.since(job.run_at)).filter(|late| *late > LATE);
+    let first = context.admin().jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
+    let late = first.map(|job| context.now.since(job.run_at)).filter(|late| *late > LATE);
     Ok(late.and_then(|late| {
-        let text = format!("{name} is {} late, {jobs} ready in it", in_words(late));
-        trouble(Status::Retrying, text, "more workers, or a higher limit")
+        let text = format!("Queue {name} is {} late; {jobs} ready", in_words(late));
+        item(Status::Retrying, text, "add workers, or raise the limits")
     }))
 }
 
-fn attention_list(found: &[Trouble]) -> Markup {
+fn attention_list(found: &[AttentionItem]) -> Markup {
     html! {
         @if found.is_empty() {
             p.fine { (components::status_dot("s-succeeded")) "No problems found." }
         } @else {
             h2 { "Needs attention" }
             ul.attention {
-                @for trouble in found {
-                    li { (components::status_dot(&format!("s-{}", trouble.status))) a href=(trouble.to) { (trouble.text) } span.muted { (trouble.advice) } }
+                @for item in found {
+                    li { (components::status_dot(&format!("s-{}", item.status))) a href=(item.to) { (item.text) } span.muted { (item.advice) } }
                 }
             }
         }
@@ -169,9 +165,9 @@ fn attention_list(found: &[Trouble]) -> Markup {
 }
 
 /// The four charts, of all queues or of one.
-pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
-    let samples = visit.app().history.samples(range, queue).await?;
-    let drawing = Drawing { from: visit.now.before(range.span()), until: visit.now, samples: &samples };
+pub(super) async fn charts(context: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
+    let samples = context.app().history.samples(range, queue).await?;
+    let drawing = Drawing { from: context.now.before(range.span()), until: context.now, samples: &samples };
     let rate = |of: fn(&Sample) -> u64| {
         move |sample: &Sample| (!sample.span.is_zero()).then(|| of(sample) as f64 / sample.span.as_secs_f64())
     };
@@ -199,7 +195,7 @@ pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str
         drawing.chart("Lateness", Unit::Seconds, false, shares(|sample| sample.late.clone().into_iter().collect()));
     let took =
         drawing.chart("Duration", Unit::Seconds, false, shares(|sample| sample.took.clone().into_iter().collect()));
-    let deaths = drawing.chart(
+    let failures = drawing.chart(
         "Failures",
         Unit::Jobs,
         true,
@@ -215,7 +211,7 @@ pub(super) async fn charts(visit: &PageContext, range: Range, queue: Option<&str
         vec![drawing.series("queued", "s-queued", |sample| sample.ready.map(|ready| ready as f64))],
     );
     Ok(
-        html! { (throughput.draw()) (late.draw()) (deaths.draw()) @if queue.is_some() { (took.draw()) } @else { (depth.draw()) } },
+        html! { (throughput.draw()) (late.draw()) (failures.draw()) @if queue.is_some() { (took.draw()) } @else { (depth.draw()) } },
     )
 }
 

@@ -11,16 +11,16 @@ use punctual_client::Admin;
 use punctual_core::{Role, Timestamp};
 
 use super::layout;
-use crate::{app::App, auth, call::Call};
+use crate::{app::App, auth, request::RequestContext};
 
 /// Cookie with the message that the next page shows after an action.
-const SAID_COOKIE: &str = "punctual_said";
-const SAID_MAX_CHARS: usize = 300;
+const FLASH_COOKIE: &str = "punctual_flash";
+const FLASH_MAX_CHARS: usize = 300;
 
 /// The request, its time, and where to return to.
 #[derive(Clone)]
 pub(super) struct PageContext {
-    pub(super) call: Arc<Call>,
+    pub(super) request: Arc<RequestContext>,
     pub(super) now: Timestamp,
     /// The path and query of the page.
     pub(super) at: String,
@@ -29,64 +29,67 @@ pub(super) struct PageContext {
 }
 
 impl PageContext {
-    pub(super) fn new(call: Call, at: String) -> Self {
-        let now = call.punctual().store().now();
-        Self { call: Arc::new(call), now, at, back: None }
+    pub(super) fn new(request: RequestContext, at: String) -> Self {
+        let now = request.punctual().store().now();
+        Self { request: Arc::new(request), now, at, back: None }
     }
 
     pub(super) fn app(&self) -> &App {
-        &self.call.app
+        &self.request.app
     }
 
     pub(super) fn admin(&self) -> Admin {
-        self.call.admin()
+        self.request.admin()
     }
 
     /// Whether the user may change anything.
     pub(super) fn may_change(&self) -> bool {
-        self.call.caller.has(Role::Admin)
+        self.request.caller.has(Role::Admin)
     }
 
     /// The CSRF token of the session.
     pub(super) fn csrf(&self) -> &str {
-        self.call.caller.csrf.as_deref().unwrap_or_default()
+        self.request.caller.csrf.as_deref().unwrap_or_default()
     }
 
     /// The message about the action that was performed before this page.
-    pub(super) fn said(&self) -> Option<String> {
-        let said = auth::cookie(&self.call.headers, SAID_COOKIE).filter(|said| !said.is_empty())?;
-        form_urlencoded::parse(said.as_bytes()).next().map(|(said, _)| said.chars().take(SAID_MAX_CHARS).collect())
+    pub(super) fn flash(&self) -> Option<String> {
+        let message = auth::cookie(&self.request.headers, FLASH_COOKIE).filter(|message| !message.is_empty())?;
+        form_urlencoded::parse(message.as_bytes())
+            .next()
+            .map(|(message, _)| message.chars().take(FLASH_MAX_CHARS).collect())
     }
 
     /// The server's origin, as the browser addresses it.
     pub(super) fn origin(&self) -> String {
-        let host = self.call.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7878");
+        let host =
+            self.request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7878");
         format!("{}://{host}", if self.app().has_tls { "https" } else { "http" })
     }
 
     /// A page with the layout.
     pub(super) fn html(&self, page: layout::Page<'_>, content: &Markup) -> Response {
         let mut response = html(StatusCode::OK, layout::page(self, page, content));
-        if self.said().is_some() {
-            add_cookie(&mut response, &format!("{SAID_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
+        if self.flash().is_some() {
+            add_cookie(&mut response, &format!("{FLASH_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
         }
         response
     }
 
     /// Redirects to the page of the form, or to `to`, which shows the message.
-    pub(super) fn done(&self, to: &str, said: &str) -> Response {
+    pub(super) fn done(&self, to: &str, message: &str) -> Response {
         let to = self.back.as_deref().unwrap_or(to);
         let mut response = redirect(to);
-        let said: String = said.chars().take(SAID_MAX_CHARS).collect();
-        let said: String = form_urlencoded::byte_serialize(said.as_bytes()).collect();
-        add_cookie(&mut response, &format!("{SAID_COOKIE}={said}; Path=/; Max-Age=30; HttpOnly; SameSite=Strict"));
+        let message: String = message.chars().take(FLASH_MAX_CHARS).collect();
+        let message: String = form_urlencoded::byte_serialize(message.as_bytes()).collect();
+        add_cookie(&mut response, &format!("{FLASH_COOKIE}={message}; Path=/; Max-Age=30; HttpOnly; SameSite=Strict"));
         response
     }
 }
 
 /// Redirects to a page.
 pub(super) fn redirect(to: &str) -> Response {
-    // An address that is no valid header value is replaced by the overview.
+    // An address that is not a valid header value is replaced by the overview.
     let to = HeaderValue::try_from(to).unwrap_or_else(|_| HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
 }

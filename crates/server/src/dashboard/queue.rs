@@ -42,8 +42,8 @@ pub(super) struct QueueQuery {
     range: Range,
 }
 
-pub(super) async fn show(visit: PageContext, QueueQuery { name, range }: QueueQuery) -> Answer {
-    let admin = visit.admin();
+pub(super) async fn show(context: PageContext, QueueQuery { name, range }: QueueQuery) -> Answer {
+    let admin = context.admin();
     let detail = admin.queue(&name).await?;
     let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
     let next = admin.jobs(filter, JobPage::first(NEXT_SHOWN)).await?.jobs;
@@ -59,66 +59,67 @@ pub(super) async fn show(visit: PageContext, QueueQuery { name, range }: QueueQu
             }
             a.tile href="/workers" { span.state { i {} "workers" } strong { (components::number(detail.queue.workers)) } }
         }
-        section.charts #charts data-live { (charts(&visit, range, Some(&name)).await?) }
+        section.charts #charts data-live { (charts(&context, range, Some(&name)).await?) }
         section #next data-live {
-            h2 { "Ready" @if let Some(oldest) = oldest { span.muted { "the first since " (in_words(visit.now.since(oldest))) } } }
-            @if next.is_empty() { p.muted { "No queued jobs." } } @else { (jobs::table(&visit, &next, jobs::Time::Due, false)) }
+            h2 { "Ready" @if let Some(oldest) = oldest { span.muted { "oldest for " (in_words(context.now.since(oldest))) } } }
+            @if next.is_empty() { p.muted { "No queued jobs." } } @else { (jobs::table(&context, &next, jobs::Time::Due, false)) }
         }
         div.columns.even {
-            section { h2 { "Limits" } (limits(&visit, &detail, &path)) }
-            section { h2 { "Defaults of its jobs" } (defaults(&visit, &detail, &path)) }
+            section { h2 { "Limits" } (limits(&context, &detail, &path)) }
+            section { h2 { "Job defaults" } (defaults(&context, &detail, &path)) }
         }
-        section { h2 { "History" } (events(&visit, &detail)) }
+        section { h2 { "History" } (events(&context, &detail)) }
     };
     let mut page = Page::new(&name, "/queues");
     page.heading = Some(html! { h1 { (name) } @if detail.queue.settings.paused { span.badge { "paused" } } });
-    page.tools = html! { (ranges(&path, range)) @if visit.may_change() { (queues::switch(&visit, &detail.queue)) } };
-    Ok(visit.html(page, &content))
+    page.tools =
+        html! { (ranges(&path, range)) @if context.may_change() { (queues::switch(&context, &detail.queue)) } };
+    Ok(context.html(page, &content))
 }
 
-fn limits(visit: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
+fn limits(context: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
     let limits = &detail.queue.settings.limits;
-    if !visit.may_change() {
+    if !context.may_change() {
         return html! { p { (queues::limits_in_words(limits)) } };
     }
     let count = |count: Option<u32>| count.map(|count| count.to_string());
     let rate = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
     let fields = [
-        ("concurrency", "Concurrency", count(limits.concurrency), "any number"),
-        ("rate", "Starts", rate(limits.rate), "100/1m"),
+        ("concurrency", "Concurrency", count(limits.concurrency), "no limit"),
+        ("rate", "Rate", rate(limits.rate), "100/1m"),
         ("key_concurrency", "Concurrency per key", count(limits.key_concurrency), "1"),
-        ("key_rate", "Starts per key", rate(limits.key_rate), "10/1s"),
+        ("key_rate", "Rate per key", rate(limits.key_rate), "10/1s"),
     ];
     html! {
         form.fields method="post" action={ (path) "/limits" } {
-            (components::proof(visit))
+            (components::proof(context))
             (inputs(fields))
-            label.check { input type="checkbox" name="fair" value="true" checked[limits.fair]; span { "Keys take turns" } }
+            label.check { input type="checkbox" name="fair" value="true" checked[limits.fair]; span { "Share fairly between keys" } }
             button type="submit" { "Save" }
-            p.muted { "Across all workers; applies from the next claim on. An empty field means no limit." }
+            p.muted { "Apply across all workers, from the next claim on. An empty field means no limit." }
         }
     }
 }
 
-fn defaults(visit: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
+fn defaults(context: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
     let defaults = &detail.queue.settings.defaults;
-    if !visit.may_change() {
+    if !context.may_change() {
         return html! { p { (defaults_in_words(defaults).unwrap_or_else(|| "None.".to_owned())) } };
     }
     let span = |span: Option<Duration>| span.map(|span| Span(span).to_string());
     let fields = [
         ("priority", "Priority", defaults.priority.map(|priority| priority.to_string()), "5"),
-        ("max_attempts", "Attempts", defaults.max_attempts.map(|attempts| attempts.to_string()), "10"),
-        ("timeout", "Timeout of an attempt", span(defaults.timeout), "5m"),
+        ("max_attempts", "Maximum attempts", defaults.max_attempts.map(|attempts| attempts.to_string()), "10"),
+        ("timeout", "Timeout per attempt", span(defaults.timeout), "5m"),
         ("retry", "Retry", defaults.retry.as_ref().map(policy_in_words), "exponential:5s"),
-        ("keep_for", "Kept once finished", span(defaults.keep_for), "7d"),
+        ("keep_for", "Retention when finished", span(defaults.keep_for), "7d"),
     ];
     html! {
         form.fields method="post" action={ (path) "/defaults" } {
-            (components::proof(visit))
+            (components::proof(context))
             (inputs(fields))
             button type="submit" { "Save" }
-            p.muted { "Apply to jobs that are enqueued from now on without their own setting. An empty field means Punctual's default." }
+            p.muted { "Apply to new jobs that do not set the option themselves. An empty field means the built-in default." }
         }
     }
 }
@@ -132,21 +133,21 @@ fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Ma
     }
 }
 
-fn events(visit: &PageContext, detail: &QueueDetail) -> Markup {
+fn events(context: &PageContext, detail: &QueueDetail) -> Markup {
     html! {
         @if detail.events.is_empty() { p.muted { "No changes yet." } }
-        @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, visit.now)) } } } }
+        @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, context.now)) } } } }
     }
 }
 
-pub(super) async fn pause(visit: PageContext, Named { name }: Named) -> Answer {
-    visit.admin().pause_queue(&name).await?;
-    Ok(visit.done("/queues", &format!("{name} paused; running jobs finish.")))
+pub(super) async fn pause(context: PageContext, Named { name }: Named) -> Answer {
+    context.admin().pause_queue(&name).await?;
+    Ok(context.done("/queues", &format!("{name} paused; running jobs finish.")))
 }
 
-pub(super) async fn resume(visit: PageContext, Named { name }: Named) -> Answer {
-    visit.admin().resume_queue(&name).await?;
-    Ok(visit.done("/queues", &format!("{name} resumed.")))
+pub(super) async fn resume(context: PageContext, Named { name }: Named) -> Answer {
+    context.admin().resume_queue(&name).await?;
+    Ok(context.done("/queues", &format!("{name} resumed.")))
 }
 
 /// The limits form; an empty field means no limit.
@@ -166,19 +167,23 @@ pub(super) struct LimitsForm {
 }
 
 /// Parses a field of a form; `None` if it is empty.
-fn typed<T: FromStr>(field: &'static str, text: &str, wrong: impl Fn(T::Err) -> String) -> Result<Option<T>, Problem> {
+fn typed<T: FromStr>(
+    field: &'static str,
+    text: &str,
+    problem: impl Fn(T::Err) -> String,
+) -> Result<Option<T>, Problem> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|error| Problem::invalid(field, wrong(error)))
+    text.parse().map(Some).map_err(|error| Problem::invalid(field, problem(error)))
 }
 
 fn count_of<T: FromStr<Err = ParseIntError>>(field: &'static str, text: &str) -> Result<Option<T>, Problem> {
     typed(field, text, |_| format!("invalid number `{}`: expected a whole number within range", text.trim()))
 }
 
-pub(super) async fn set_limits(visit: PageContext, form: LimitsForm) -> Answer {
+pub(super) async fn set_limits(context: PageContext, form: LimitsForm) -> Answer {
     let (concurrency, rate) = (count_of("concurrency", &form.concurrency)?, typed("rate", &form.rate, same)?);
     let key_concurrency = count_of("key_concurrency", &form.key_concurrency)?;
     let key_rate = typed("key_rate", &form.key_rate, same)?;
@@ -189,8 +194,8 @@ pub(super) async fn set_limits(visit: PageContext, form: LimitsForm) -> Answer {
             known.weights.clear();
         }
     };
-    visit.admin().change_queue_limits(&form.name, change).await?;
-    Ok(visit.done(&format!("/queues/{}", components::part(&form.name)), "Limits saved."))
+    context.admin().change_queue_limits(&form.name, change).await?;
+    Ok(context.done(&format!("/queues/{}", components::part(&form.name)), "Limits saved."))
 }
 
 /// The defaults form; an empty field means Punctual's own default.
@@ -209,22 +214,22 @@ pub(super) struct DefaultsForm {
     keep_for: String,
 }
 
-pub(super) async fn set_defaults(visit: PageContext, form: DefaultsForm) -> Answer {
-    let known = visit.admin().queue(&form.name).await?.queue.settings.defaults.retry;
+pub(super) async fn set_defaults(context: PageContext, form: DefaultsForm) -> Answer {
+    let known = context.admin().queue(&form.name).await?.queue.settings.defaults.retry;
     let retry = typed("retry", &form.retry, |never| match never {})?;
     let is_known = known.as_ref().is_some_and(|known| Some(policy_in_words(known)) == retry);
-    let words = DefaultsInput {
+    let input = DefaultsInput {
         priority: count_of("priority", &form.priority)?,
         max_attempts: count_of("max_attempts", &form.max_attempts)?,
         timeout: typed("timeout", &form.timeout, same)?,
         retry: retry.filter(|_| !is_known),
         keep_for: typed("keep_for", &form.keep_for, same)?,
     };
-    let mut defaults = words.defaults()?;
+    let mut defaults = input.defaults()?;
     if is_known {
         // The policy may have a maximum delay of its own, which the form cannot express.
         defaults.retry = known;
     }
-    visit.admin().set_queue_defaults(&form.name, defaults).await?;
-    Ok(visit.done(&format!("/queues/{}", components::part(&form.name)), "Defaults saved."))
+    context.admin().set_queue_defaults(&form.name, defaults).await?;
+    Ok(context.done(&format!("/queues/{}", components::part(&form.name)), "Defaults saved."))
 }

@@ -10,26 +10,26 @@ use crate::route::Nothing;
 const COLUMNS: [Status; 6] =
     [Status::Queued, Status::Processing, Status::Scheduled, Status::Retrying, Status::Waiting, Status::Dead];
 
-pub(super) async fn show(visit: PageContext, _: Nothing) -> Answer {
-    let queues = visit.admin().queues().await?;
-    let content = html! { section #queues data-live { (table(&visit, &queues)) } };
-    Ok(visit.html(Page::new("Queues", "/queues"), &content))
+pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
+    let queues = context.admin().queues().await?;
+    let content = html! { section #queues data-live { (table(&context, &queues)) } };
+    Ok(context.html(Page::new("Queues", "/queues"), &content))
 }
 
 /// A table of queues.
-pub(super) fn table(visit: &PageContext, queues: &[QueueView]) -> Markup {
+pub(super) fn table(context: &PageContext, queues: &[QueueView]) -> Markup {
     if queues.is_empty() {
-        let how = "A queue exists once a job is enqueued in it, or it is configured:";
-        return components::empty("There are no queues yet.", how, "punctual enqueue echo '{}' --queue mail");
+        let advice = "A queue is created when a job is enqueued in it:";
+        return components::empty("There are no queues yet.", advice, "punctual enqueue echo '{}' --queue mail");
     }
     html! {
         div.scroll { table.rows {
             thead { tr {
                 th { "Queue" }
                 @for status in COLUMNS { th.num.wide[!shown_on_phones(status)] { (title(status)) } }
-                th.num.wide { "Workers" } th.wide { "Limits" } @if visit.may_change() { th { span.hidden { "Actions" } } }
+                th.num.wide { "Workers" } th.wide { "Limits" } @if context.may_change() { th { span.hidden { "Actions" } } }
             } }
-            tbody { @for queue in queues { (row(visit, queue)) } }
+            tbody { @for queue in queues { (row(context, queue)) } }
         } }
     }
 }
@@ -39,11 +39,11 @@ const fn shown_on_phones(status: Status) -> bool {
 }
 
 fn title(status: Status) -> String {
-    let word = status.as_str();
-    format!("{}{}", word[..1].to_uppercase(), &word[1..])
+    let name = status.as_str();
+    format!("{}{}", name[..1].to_uppercase(), &name[1..])
 }
 
-fn row(visit: &PageContext, queue: &QueueView) -> Markup {
+fn row(context: &PageContext, queue: &QueueView) -> Markup {
     let path = format!("/queues/{}", components::part(&queue.name));
     html! {
         tr {
@@ -55,27 +55,27 @@ fn row(visit: &PageContext, queue: &QueueView) -> Markup {
             }
             td.num.wide { @if queue.workers == 0 { span.zero { "0" } } @else { (components::number(queue.workers)) } }
             td.wide { (limits_in_words(&queue.settings.limits)) }
-            @if visit.may_change() { td.num { (switch(visit, queue)) } }
+            @if context.may_change() { td.num { (switch(context, queue)) } }
         }
     }
 }
 
 /// The button that pauses or resumes a queue.
-pub(super) fn switch(visit: &PageContext, queue: &QueueView) -> Markup {
+pub(super) fn switch(context: &PageContext, queue: &QueueView) -> Markup {
     let path = format!("/queues/{}", components::part(&queue.name));
     if queue.settings.paused {
-        return components::button(visit, &format!("{path}/resume"), "Resume", None);
+        return components::button(context, &format!("{path}/resume"), "Resume", None);
     }
-    components::button(visit, &format!("{path}/pause"), "Pause", None)
+    components::button(context, &format!("{path}/pause"), "Pause", None)
 }
 
 /// A short text of the limits.
 pub(super) fn limits_in_words(limits: &Limits) -> Markup {
-    let mut words = Vec::new();
-    words.extend(limits.concurrency.map(|count| format!("{count} concurrent")));
-    words.extend(limits.rate.map(|rate| rate.to_string()));
-    words.extend(limits.key_concurrency.map(|count| format!("{count} per key")));
-    words.extend(limits.key_rate.map(|rate| format!("{rate} per key")));
-    words.extend(limits.fair.then(|| "fair".to_owned()));
-    html! { @if words.is_empty() { span.zero { "–" } } @else { (words.join(", ")) } }
+    let mut parts = Vec::new();
+    parts.extend(limits.concurrency.map(|count| format!("{count} concurrent")));
+    parts.extend(limits.rate.map(|rate| rate.to_string()));
+    parts.extend(limits.key_concurrency.map(|count| format!("{count} per key")));
+    parts.extend(limits.key_rate.map(|rate| format!("{rate} per key")));
+    parts.extend(limits.fair.then(|| "fair".to_owned()));
+    html! { @if parts.is_empty() { span.zero { "–" } } @else { (parts.join(", ")) } }
 }

@@ -16,7 +16,7 @@ const HOUR: u64 = 3_600;
 
 /// The period of the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-enum Period {
+enum ReportPeriod {
     #[serde(rename = "1h")]
     Hour,
     #[default]
@@ -26,7 +26,7 @@ enum Period {
     Week,
 }
 
-impl Period {
+impl ReportPeriod {
     const ALL: [(Self, &'static str); 3] = [(Self::Hour, "1h"), (Self::Day, "24h"), (Self::Week, "7d")];
 
     const fn span(self) -> Duration {
@@ -42,36 +42,36 @@ impl Period {
 #[derive(Deserialize)]
 pub(super) struct ReportsQuery {
     #[serde(default)]
-    period: Period,
+    period: ReportPeriod,
 }
 
-pub(super) async fn show(visit: PageContext, ReportsQuery { period }: ReportsQuery) -> Answer {
-    let (admin, until) = (visit.admin(), visit.now);
+pub(super) async fn show(context: PageContext, ReportsQuery { period }: ReportsQuery) -> Answer {
+    let (admin, until) = (context.admin(), context.now);
     let since = until.before(period.span());
     let (success, durations) = (admin.success_rates(since, until).await?, admin.durations(since, until).await?);
     let (failures, pending) = (admin.failures(since, until).await?, admin.pending().await?);
     let stuck = admin.stuck(STUCK).await?;
     let content = html! {
         section #success data-live { h2 { "Success by name" } (success_table(&success)) }
-        section #failures data-live { h2 { "Dead and not retried" } (failure_table(&visit, &failures)) }
+        section #failures data-live { h2 { "Dead and not retried" } (failure_table(&context, &failures)) }
         section #durations data-live { h2 { "Durations and lateness" } (duration_table(&durations)) }
-        section #pending data-live { h2 { "Unfinished, by user" } (pending_table(&pending)) }
+        section #pending data-live { h2 { "Unfinished by user" } (pending_table(&pending)) }
         section #stuck data-live {
             h2 { "Running for more than an hour" }
-            @if stuck.is_empty() { p.muted { "None." } } @else { (jobs::table(&visit, &stuck[..stuck.len().min(ROWS_SHOWN)], jobs::Time::Started, false)) }
+            @if stuck.is_empty() { p.muted { "No long-running jobs." } } @else { (jobs::table(&context, &stuck[..stuck.len().min(ROWS_SHOWN)], jobs::Time::Started, false)) }
         }
     };
     let mut page = Page::new("Reports", "/reports");
     page.tools = components::tabs(
         "Period",
-        Period::ALL.map(|(one, word)| (format!("/reports?period={word}"), word, one == period)),
+        ReportPeriod::ALL.map(|(choice, label)| (format!("/reports?period={label}"), label, choice == period)),
     );
-    Ok(visit.html(page, &content))
+    Ok(context.html(page, &content))
 }
 
 fn success_table(rows: &[SuccessRow]) -> Markup {
     if rows.is_empty() {
-        return html! { p.muted { "No job has ended in this time." } };
+        return html! { p.muted { "No job finished in this period." } };
     }
     html! {
         div.scroll { table.rows {
@@ -91,24 +91,24 @@ fn success_table(rows: &[SuccessRow]) -> Markup {
     }
 }
 
-fn failure_table(visit: &PageContext, report: &FailureReport) -> Markup {
+fn failure_table(context: &PageContext, report: &FailureReport) -> Markup {
     if report.by_name.is_empty() {
-        return html! { p.muted { "Nothing." } };
+        return html! { p.muted { "No dead jobs." } };
     }
     html! {
         p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(components::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (name) " " (components::number(*count)) } } }
-        (jobs::table(visit, &report.latest, jobs::Time::Finished, false))
+        (jobs::table(context, &report.latest, jobs::Time::Finished, false))
     }
 }
 
 fn duration_table(rows: &[DurationRow]) -> Markup {
     if rows.is_empty() {
-        return html! { p.muted { "Nothing has run in this time." } };
+        return html! { p.muted { "No attempt finished in this period." } };
     }
     let time = |millis: f64| in_words(Duration::from_secs_f64(millis.max(0.0) / 1e3));
     html! {
         div.scroll { table.rows {
-            thead { tr { th { "Name" } th.num { "Attempts" } th.num { "p50" } th.num { "p95" } th.num { "p99" } th.num.wide { "Late p50" } th.num.wide { "p95" } th.num.wide { "p99" } } }
+            thead { tr { th { "Name" } th.num { "Attempts" } th.num { "p50" } th.num { "p95" } th.num { "p99" } th.num.wide { "Lateness p50" } th.num.wide { "p95" } th.num.wide { "p99" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
                     td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
@@ -142,5 +142,5 @@ fn pending_table(rows: &[Pending]) -> Markup {
 }
 
 fn left(rows: usize) -> Markup {
-    html! { @if rows > ROWS_SHOWN { p.muted { "and " (rows - ROWS_SHOWN) " more; the API has all" } } }
+    html! { @if rows > ROWS_SHOWN { p.muted { "and " (rows - ROWS_SHOWN) " more; the API returns all" } } }
 }

@@ -36,24 +36,24 @@ struct Login {
 
 /// The query parameters of the login page: the page to open after the login.
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct LoginQuery {
     to: Option<String>,
 }
 
 /// Redirects to the login page, which returns to the requested page afterwards.
 pub(super) fn send_to_login(parts: &Parts) -> Response {
-    let wanted = parts.uri.path_and_query().map_or("/", |at| at.as_str());
-    if parts.method != Method::GET || wanted == "/" {
+    let requested = parts.uri.path_and_query().map_or("/", |at| at.as_str());
+    if parts.method != Method::GET || requested == "/" {
         return redirect("/login");
     }
-    let to: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
+    let to: String = form_urlencoded::byte_serialize(requested.as_bytes()).collect();
     redirect(&format!("/login?to={to}"))
 }
 
 pub(super) async fn page(request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
-    let wanted = serde_html_form::from_str(query).unwrap_or(Wanted { to: None });
-    document(StatusCode::OK, form(wanted.to.as_deref(), None))
+    let login = serde_html_form::from_str(query).unwrap_or(LoginQuery { to: None });
+    document(StatusCode::OK, form(login.to.as_deref(), None))
 }
 
 pub(super) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -69,7 +69,7 @@ pub(super) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
         Err(problem) => return refuse(None, &problem),
     };
     let to = login.to.filter(|to| is_own(to));
-    match begin(&app, login.token.trim()).await {
+    match start_session(&app, login.token.trim()).await {
         Ok(secret) => {
             let mut response = redirect(to.as_deref().unwrap_or("/"));
             add_cookie(&mut response, &cookie(&app, &secret, SESSION));
@@ -79,15 +79,15 @@ pub(super) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     }
 }
 
-async fn begin(app: &App, secret: &str) -> Result<String, Problem> {
+async fn start_session(app: &App, secret: &str) -> Result<String, Problem> {
     let token = app.tokens.find(secret).await?;
     if token.session_of.is_some() || !token.allows(Role::Read) {
-        return Err(Problem::new(Code::Forbidden, "this token may not look at anything; it needs the role read"));
+        return Err(Problem::new(Code::Forbidden, "the token needs the role read or admin to use the dashboard"));
     }
-    let made = app.punctual.admin(&token.name).create_session(&token, SESSION).await?;
-    app.tokens.forget().await;
-    tracing::info!(token = token.name, "somebody logged in");
-    Ok(made.secret)
+    let created = app.punctual.admin(&token.name).create_session(&token, SESSION).await?;
+    app.tokens.clear_cache().await;
+    tracing::info!(token = token.name, "logged in");
+    Ok(created.secret)
 }
 
 fn refuse(to: Option<&str>, problem: &Problem) -> Response {
@@ -97,13 +97,13 @@ fn refuse(to: Option<&str>, problem: &Problem) -> Response {
 pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let end = async {
-        let caller = auth::visitor(&app, &parts.headers).await?;
+        let caller = auth::authenticate(&app, &parts.headers).await?;
         let body = app.limits.read(&parts.headers, body).await?;
         let proof = form_urlencoded::parse(&body).find(|(name, _)| name == "csrf").map(|(_, proof)| proof.into_owned());
         auth::check_csrf(&caller, proof.as_deref().map(str::as_bytes))?;
         if let Some(session) = caller.session() {
             app.punctual.admin(caller.name()).revoke_token(session.id, true).await?;
-            app.tokens.forget().await;
+            app.tokens.clear_cache().await;
         }
         Ok::<(), Problem>(())
     };
@@ -123,14 +123,14 @@ fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
     let host = text(header::HOST).unwrap_or_default();
     let own = |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority == host);
     match text(header::ORIGIN) {
-        Some(origin) if !own(origin) => Err(Problem::new(Code::Forbidden, "this came from a page of another site")),
+        Some(origin) if !own(origin) => Err(Problem::new(Code::Forbidden, "cross-site request refused")),
         _ => Ok(()),
     }
 }
 
-fn cookie(app: &App, secret: &str, good_for: Duration) -> String {
+fn cookie(app: &App, secret: &str, lifetime: Duration) -> String {
     let secure = if app.has_tls { "; Secure" } else { "" };
-    let seconds = good_for.as_secs();
+    let seconds = lifetime.as_secs();
     format!("{SESSION_COOKIE}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 
@@ -139,7 +139,7 @@ fn form(to: Option<&str>, problem: Option<&str>) -> Markup {
         "Log in",
         &html! {
             h1 { "Punctual" }
-            p.muted { "Log in with a token. " code { "punctual token create NAME --role admin" } " makes one." }
+            p.muted { "Log in with a token. Create one with " code { "punctual token create NAME --role admin" } "." }
             @if let Some(problem) = problem { p.wrong role="alert" { (problem) } }
             form method="post" action="/login" {
                 @if let Some(to) = to { input type="hidden" name="to" value=(to); }

@@ -7,7 +7,12 @@ use punctual_client::admin::{WorkflowDetail, WorkflowView, is_callback};
 use punctual_core::{JobId, Status, WorkflowId, WorkflowStatus};
 use serde::Deserialize;
 
-use super::{Answer, components, layout::Page, page_context::PageContext};
+use super::{
+    Answer,
+    components::{self, ConfirmedAction},
+    layout::Page,
+    page_context::PageContext,
+};
 use crate::{api::OfWorkflow, problem::Problem};
 
 const PAGE_WORKFLOWS: usize = 50;
@@ -34,48 +39,48 @@ fn state(status: WorkflowStatus) -> Markup {
     html! { span class={ "state s-" (like(status)) } { i {} (status) } }
 }
 
-pub(super) async fn list(visit: PageContext, WorkflowsQuery { after }: WorkflowsQuery) -> Answer {
-    let list = visit.admin().workflows(after, PAGE_WORKFLOWS).await?;
+pub(super) async fn list(context: PageContext, WorkflowsQuery { after }: WorkflowsQuery) -> Answer {
+    let list = context.admin().workflows(after, PAGE_WORKFLOWS).await?;
     let content = html! {
         section #workflows data-live {
             @if list.workflows.is_empty() {
-                (components::empty("There are no workflows yet.", "A workflow is several jobs of which some wait for others. Your program submits one, or this command:", "punctual workflows submit FILE.json"))
+                (components::empty("There are no workflows yet.", "A workflow is a set of jobs that depend on each other. Submit one from your program, or with this command:", "punctual workflows submit FILE.json"))
             } @else {
                 div.scroll { table.rows {
                     thead { tr { th { "State" } th { "Workflow" } th { "Progress" } th.num { "Jobs" } th.num.wide { "Dead" } th.num { "Submitted" } th.wide { "By" } th { "Id" } } }
-                    tbody { @for view in &list.workflows { (row(&visit, view)) } }
+                    tbody { @for view in &list.workflows { (row(&context, view)) } }
                 } }
                 nav.pages { @if let Some(next) = list.next { a rel="next" href={ "/workflows?after=" (next) } { "Next page" } } }
             }
         }
     };
-    Ok(visit.html(Page::new("Workflows", "/workflows"), &content))
+    Ok(context.html(Page::new("Workflows", "/workflows"), &content))
 }
 
-fn row(visit: &PageContext, view: &WorkflowView) -> Markup {
+fn row(context: &PageContext, view: &WorkflowView) -> Markup {
     let workflow = &view.workflow;
     html! {
         tr {
             td { (state(view.status)) }
             td.main { a href={ "/workflows/" (workflow.id) } { (workflow.name) } }
-            td { (components::progress(view.progress, &format!("{:.0} % have ended", view.progress))) }
+            td { (components::progress(view.progress, &format!("{:.0} % finished", view.progress))) }
             td.num { (workflow.ends.total - workflow.ends.unfinished()) span.muted { " / " (workflow.ends.total) } }
             td.num.wide { @if workflow.ends.dead == 0 { span.zero { "0" } } @else { span.s-dead { (workflow.ends.dead) } } }
-            td.num { (components::when(workflow.created_at, visit.now)) }
+            td.num { (components::when(workflow.created_at, context.now)) }
             td.wide { (workflow.created_by.as_deref().unwrap_or_default()) }
             td { (components::id(workflow.id)) }
         }
     }
 }
 
-pub(super) async fn show(visit: PageContext, OfWorkflow { id }: OfWorkflow) -> Answer {
-    let detail = visit.admin().workflow(id).await?;
+pub(super) async fn show(context: PageContext, OfWorkflow { id }: OfWorkflow) -> Answer {
+    let detail = context.admin().workflow(id).await?;
     let content = html! {
         section.history #history data-live {
             p.sentence { (state(detail.view.status)) span { (sentence(&detail.view)) } }
             p { (components::progress(detail.view.progress, "progress")) }
         }
-        @if visit.may_change() { div.actions #actions data-live { (actions(&visit, &detail)) } }
+        @if context.may_change() { div.actions #actions data-live { (actions(&context, &detail)) } }
         section #graph data-live { (graph(&detail)) }
         section #nodes data-live { h2 { "Jobs" } (nodes(&detail)) }
         @if !detail.result.is_empty() {
@@ -85,14 +90,14 @@ pub(super) async fn show(visit: PageContext, OfWorkflow { id }: OfWorkflow) -> A
     let name = detail.view.workflow.name.clone();
     let mut page = Page::new(&name, "/workflows");
     page.heading = Some(html! { h1 { (name) } (components::id(id)) });
-    Ok(visit.html(page, &content))
+    Ok(context.html(page, &content))
 }
 
 fn sentence(view: &WorkflowView) -> String {
     let ends = view.workflow.ends;
     match view.status {
         WorkflowStatus::Running => {
-            format!("Running: {} of {} jobs have ended.", ends.total - ends.unfinished(), ends.total)
+            format!("Running: {} of {} jobs have finished.", ends.total - ends.unfinished(), ends.total)
         }
         WorkflowStatus::Succeeded => format!("All {} jobs succeeded.", ends.total),
         WorkflowStatus::Failed => {
@@ -102,34 +107,34 @@ fn sentence(view: &WorkflowView) -> String {
     }
 }
 
-fn actions(visit: &PageContext, detail: &WorkflowDetail) -> Markup {
+fn actions(context: &PageContext, detail: &WorkflowDetail) -> Markup {
     let (ends, id) = (detail.view.workflow.ends, detail.view.workflow.id);
-    let left = components::plural(ends.unfinished().into(), "job", "jobs");
+    let unfinished = components::plural(ends.unfinished().into(), "job", "jobs");
     html! {
-        @if ends.dead + ends.cancelled > 0 { (components::button(visit, &format!("/workflows/{id}/retry"), "Retry", Some("r"))) }
-        @else { (components::disabled("Retry", "nothing of it has failed")) }
-        @if ends.unfinished() > 0 { (components::asking(visit, &format!("/workflows/{id}/cancel"), "Cancel", &format!("{left} will not run any more."), Some("c"))) }
-        @else { (components::disabled("Cancel", "all of it has ended")) }
+        @if ends.dead + ends.cancelled > 0 { (components::button(context, &format!("/workflows/{id}/retry"), "Retry", Some("r"))) }
+        @else { (components::disabled("Retry", "no job has failed")) }
+        @if ends.unfinished() > 0 { (components::confirm_button(context, &ConfirmedAction { action: &format!("/workflows/{id}/cancel"), label: "Cancel", question: &format!("{unfinished} will be cancelled."), key: Some("c") })) }
+        @else { (components::disabled("Cancel", "all jobs have finished")) }
     }
 }
 
 fn graph(detail: &WorkflowDetail) -> Markup {
     if detail.nodes.len() > DRAWN_MAX_JOBS {
-        return html! { p.muted { "It has " (detail.nodes.len()) " jobs, which is too many to draw here." } };
+        return html! { p.muted { "The graph is not drawn: the workflow has " (detail.nodes.len()) " jobs, more than " (DRAWN_MAX_JOBS) "." } };
     }
     let drawn = punctual_graph::picture(&detail.nodes, is_callback);
-    let link = |place: usize| detail.nodes.get(place).map_or_else(String::new, |node| format!("/jobs/{}", node.id));
+    let link = |index: usize| detail.nodes.get(index).map_or_else(String::new, |node| format!("/jobs/{}", node.id));
     html! { div.graph tabindex="0" { (PreEscaped(punctual_graph::embedded(&detail.view.workflow.name, &drawn, &link))) } }
 }
 
 fn nodes(detail: &WorkflowDetail) -> Markup {
     let names: HashMap<JobId, &str> = detail.nodes.iter().map(|node| (node.id, node.node.as_str())).collect();
     let after = |parents: &[JobId]| {
-        let mut words: Vec<&str> = parents.iter().take(4).filter_map(|id| names.get(id).copied()).collect();
+        let mut nodes: Vec<&str> = parents.iter().take(4).filter_map(|id| names.get(id).copied()).collect();
         if parents.len() > 4 {
-            words.push("…");
+            nodes.push("…");
         }
-        words.join(", ")
+        nodes.join(", ")
     };
     html! {
         div.scroll { table.rows {
@@ -149,17 +154,17 @@ pub(super) struct WorkflowActionForm {
     verb: String,
 }
 
-pub(super) async fn act(visit: PageContext, WorkflowActionForm { id, verb }: WorkflowActionForm) -> Answer {
+pub(super) async fn act(context: PageContext, WorkflowActionForm { id, verb }: WorkflowActionForm) -> Answer {
     let page = format!("/workflows/{id}");
     match verb.as_str() {
         "cancel" => {
-            let count = visit.admin().cancel_workflow(id, None).await?;
-            Ok(visit.done(&page, &format!("Cancelled {}.", components::plural(count, "job", "jobs"))))
+            let count = context.admin().cancel_workflow(id, None).await?;
+            Ok(context.done(&page, &format!("Cancelled {}.", components::plural(count, "job", "jobs"))))
         }
         "retry" => {
-            let done = visit.admin().retry_workflow(id).await?;
-            Ok(visit.done(&page, &format!("Retried {}, renewed {}.", done.retried, done.renewed)))
+            let done = context.admin().retry_workflow(id).await?;
+            Ok(context.done(&page, &format!("Retried {}, renewed {}.", done.retried, done.renewed)))
         }
-        other => Err(Problem::not_found(format!("nothing is called {other} here"))),
+        other => Err(Problem::not_found(format!("unknown action `{other}`; expected cancel or retry"))),
     }
 }

@@ -10,7 +10,7 @@ use punctual_core::{
 use super::{
     independent_batches::independent_batches,
     queue_limits, read,
-    ready::standing,
+    ready::ready_entry,
     rows::{self, JobRow},
     running::Running,
     settle::close,
@@ -30,7 +30,7 @@ pub(crate) fn change(tx: &mut Tx<'_>, changes: &[Change]) -> StoreResult<Vec<Cha
             JobRow::of,
         )?;
         let mut found: HashMap<usize, JobRow> = found.into_iter().collect();
-        let decide = |(place, change): (usize, &Change)| decide(found.remove(&place), change, tx.now);
+        let decide = |(index, change): (usize, &Change)| decide(found.remove(&index), change, tx.now);
         let decided: Vec<_> = some.iter().enumerate().map(decide).collect();
         tx.expect_events(decided.iter().filter(|decided| decided.is_ok()).count())?;
         for (change, decided) in some.iter().zip(decided) {
@@ -89,7 +89,7 @@ pub(crate) fn replace(
     let JobRow { seq, job: before, last_event } = known;
     let (queue, name) = (&after.spec.queue, &after.spec.name);
     match before.status {
-        Status::Queued => queue_limits::leave(tx, standing(before, *seq))?,
+        Status::Queued => queue_limits::leave(tx, ready_entry(before, *seq))?,
         Status::Scheduled | Status::Retrying => {
             tx.write(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
         }
@@ -105,7 +105,7 @@ pub(crate) fn replace(
         _ => {}
     }
     if after.status == Status::Queued {
-        queue_limits::put(tx, standing(after, *seq))?;
+        queue_limits::put(tx, ready_entry(after, *seq))?;
     }
     if matches!(after.status, Status::Cancelled | Status::Deleted)
         && let Some((scope, key)) = after.spec.unique_key()
@@ -148,7 +148,7 @@ pub(crate) fn replace(
     } else if before.status.is_finished() {
         tx.count_end(*seq, before.status, after.status);
     }
-    tx.woke_jobs = true;
+    tx.jobs_changed = true;
     Ok(())
 }
 

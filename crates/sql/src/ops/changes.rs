@@ -4,7 +4,7 @@
 use std::{ops::Range, time::Duration};
 
 use punctual_core::{
-    Changes, Event, EventId, JobEvent, JobId, StoreResult, Timestamp, WorkflowId,
+    Changes, Event, EventId, JobEvent, JobId, JobOptions, StoreResult, Timestamp, WorkflowId,
     changes::{CountCursor, Gap},
     limits,
 };
@@ -13,7 +13,7 @@ use super::{rows, statements as sql};
 use crate::db::{Db, Row, params};
 
 /// How many of the last numbers are searched for gaps, where no cursor has them.
-const FIRST_LOOK_MAX_NUMBERS: u64 = 10_000;
+const FIRST_READ_MAX_NUMBERS: u64 = 10_000;
 /// Maximum number of gaps in a cursor; the oldest are given up.
 const GAPS_MAX_COUNT: usize = 64;
 /// How long an operation may take until its events become visible.
@@ -57,8 +57,8 @@ fn open_gaps(db: &dyn Db, now: Timestamp, last: u64) -> StoreResult<Vec<Gap>> {
     if db.is_only_writer() {
         return Ok(Vec::new());
     }
-    let first = last.saturating_sub(FIRST_LOOK_MAX_NUMBERS);
-    let seen: Vec<u64> = db.all(sql::EVENT_NUMBERS, params![first, FIRST_LOOK_MAX_NUMBERS], |row| row.get(0))?;
+    let first = last.saturating_sub(FIRST_READ_MAX_NUMBERS);
+    let seen: Vec<u64> = db.all(sql::EVENT_NUMBERS, params![first, FIRST_READ_MAX_NUMBERS], |row| row.get(0))?;
     Ok(between(first + 1..last + 1, seen.into_iter(), now))
 }
 
@@ -103,13 +103,18 @@ fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
         actor: row.get(4)?,
         detail: row.get(5)?,
     };
-    let options = rows::document(row, 12)?.unwrap_or_default();
+    let options: JobOptions = rows::document(row, 12)?.unwrap_or_default();
     let workflow: Option<[u8; 16]> = row.get(11)?;
     Ok(JobEvent {
+        job: JobId::from_bytes(row.get(6)?),
+        queue: row.get(7)?,
+        name: row.get(8)?,
         user_id: row.get(9)?,
         correlation_id: row.get(10)?,
         workflow_id: workflow.map(WorkflowId::from_bytes),
-        ..JobEvent::new(JobId::from_bytes(row.get(6)?), row.get(7)?, row.get(8)?, options, event)
+        tags: options.tags,
+        schedule: options.occurrence.map(|occurrence| occurrence.schedule),
+        event,
     })
 }
 
@@ -126,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stays_known_until_it_comes() {
+    fn a_gap_is_remembered_until_its_events_become_visible() {
         let before = CountCursor { last: 10, at: at(1), gaps: vec![gap(3..6, 1), gap(8..9, 1)] };
         let seen = [4, 8, 11, 14].into_iter();
         let expected = [gap(3..4, 1), gap(5..6, 1), gap(12..14, 2)];
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_is_given_up() {
+    fn gaps_that_are_too_old_or_too_many_are_given_up() {
         let hour = limits::CHANGES_MAX_AGE.as_micros() as i64;
         let before = CountCursor { last: 10, at: at(1), gaps: vec![gap(3..6, 1), gap(8..9, 7)] };
         assert_eq!(still_open(&before, at(hour + 5), 10, [].into_iter()), [gap(8..9, 7)]);

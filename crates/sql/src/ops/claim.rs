@@ -29,25 +29,25 @@ use crate::level::Level;
 const READ_AT_ONCE_MAX_JOBS: usize = 64;
 
 /// A claim ahead of time reads this many due jobs per requested job, because others may be for other workers.
-const AHEAD_LOOK_FACTOR: usize = 4;
+const AHEAD_READ_FACTOR: usize = 4;
 
 /// The result of a claim.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
-    holds: Vec<Hold>,
-    /// The jobs, in the same order as `holds`; empty until a reader has read them.
+pub(crate) struct ClaimedJobs {
+    jobs: Vec<ClaimedJob>,
+    /// The same jobs with all attributes, in the same order; empty until a reader has read them.
     claims: Vec<Claim>,
     /// Settlements that end jobs with corrupt rows. A worker cannot run such a job, and it would block all others.
     corrupt: Vec<Settlement>,
     next_run_at: Option<Timestamp>,
     opens_at: Option<Timestamp>,
     /// When to try again, if nothing was claimed.
-    pub(crate) look_again_at: Option<Timestamp>,
+    pub(crate) claim_again_at: Option<Timestamp>,
 }
 
 /// A claimed job: its row number, and the columns that the claim changed.
 #[derive(Debug, Clone, Copy)]
-struct Hold {
+struct ClaimedJob {
     seq: i64,
     attempt: AttemptId,
     number: u32,
@@ -56,20 +56,20 @@ struct Hold {
     lease_until: Timestamp,
 }
 
-impl Taken {
+impl ClaimedJobs {
     #[cfg(feature = "sqlite")]
     pub(crate) const fn is_empty(&self) -> bool {
-        self.holds.is_empty()
+        self.jobs.is_empty()
     }
 
     /// Settlements that release all claimed jobs.
     pub(crate) fn releases(&self) -> Vec<Settlement> {
-        self.holds.iter().map(|hold| Settlement::release(hold.attempt, hold.worker)).collect()
+        self.jobs.iter().map(|job| Settlement::release(job.attempt, job.worker)).collect()
     }
 
     /// Whether the jobs have been read.
     pub(crate) const fn is_read(&self) -> bool {
-        self.claims.len() == self.holds.len()
+        self.claims.len() == self.jobs.len()
     }
 
     /// Reads the jobs. A job with a corrupt row is dropped from the claim; the caller must [end](Self::take_corrupt)
@@ -77,16 +77,16 @@ impl Taken {
     pub(crate) fn read(&mut self, db: &dyn Db) -> StoreResult<()> {
         let jobs = db.only_each(
             sql::CLAIM_READ,
-            &mut |row| self.holds.iter().try_for_each(|hold| row(params![hold.seq])),
+            &mut |row| self.jobs.iter().try_for_each(|job| row(params![job.seq])),
             |row| Ok(rows::job(row)),
         )?;
-        for (hold, job) in std::mem::take(&mut self.holds).into_iter().zip(jobs) {
+        for (claimed, job) in std::mem::take(&mut self.jobs).into_iter().zip(jobs) {
             match job {
                 Ok((_, job)) => {
-                    self.claims.push(hold.claim(job));
-                    self.holds.push(hold);
+                    self.claims.push(claimed.claim(job));
+                    self.jobs.push(claimed);
                 }
-                Err(error) => self.corrupt.push(Settlement::corrupt(hold.attempt, hold.worker, &error)),
+                Err(error) => self.corrupt.push(Settlement::corrupt(claimed.attempt, claimed.worker, &error)),
             }
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Taken {
     }
 }
 
-impl Hold {
+impl ClaimedJob {
     /// The claim of one job, as returned to the worker.
     fn claim(&self, mut job: Job) -> Claim {
         job.status = Status::Processing;
@@ -132,35 +132,35 @@ impl Hold {
 }
 
 /// Promotes due jobs to queued, then claims queued jobs for a worker.
-pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
+pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<ClaimedJobs> {
     promote(tx, limits::PROMOTE_MAX_JOBS)?;
     take(tx, request)
 }
 
-fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<Taken> {
+fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<ClaimedJobs> {
     let controls = QueueControls::read(tx.db)?;
-    let mut taken = Taken::default();
+    let mut claimed = ClaimedJobs::default();
     if queue_limits::are_any(tx, &controls)? {
         tx.db.be_alone()?;
-        take_limited(tx, request, &controls, &mut taken)?;
+        take_limited(tx, request, &controls, &mut claimed)?;
     } else {
         let lanes = controls.served(lanes(tx, request)?);
-        let places = first_places(tx, &lanes, request)?;
-        leave_lanes(tx, &places)?;
-        taken.holds = hold_all(tx, request, &places)?;
+        let jobs = first_jobs(tx, &lanes, request)?;
+        leave_lanes(tx, &jobs)?;
+        claimed.jobs = assign_all(tx, request, &jobs)?;
     }
-    let room = request.limit - taken.holds.len();
+    let room = request.limit - claimed.jobs.len();
     if room > 0 && !request.ahead.is_zero() {
-        taken.holds.extend(take_ahead(tx, request, room, &controls)?);
+        claimed.jobs.extend(take_ahead(tx, request, room, &controls)?);
     }
-    if taken.holds.len() <= READ_AT_ONCE_MAX_JOBS {
-        taken.read_within(tx)?;
+    if claimed.jobs.len() <= READ_AT_ONCE_MAX_JOBS {
+        claimed.read_within(tx)?;
     }
     let next: Option<i64> = tx.db.only(sql::NEXT_DUE, &[], |row| row.get(0))?;
-    taken.next_run_at = next.map(Timestamp::from_micros);
-    let due = taken.next_run_at.map(|next| request.look_again_at(tx.now, next));
-    taken.look_again_at = due.into_iter().chain(taken.opens_at).min();
-    Ok(taken)
+    claimed.next_run_at = next.map(Timestamp::from_micros);
+    let due = claimed.next_run_at.map(|next| request.claim_again_at(tx.now, next));
+    claimed.claim_again_at = due.into_iter().chain(claimed.opens_at).min();
+    Ok(claimed)
 }
 
 /// The lanes of jobs without a key that the request can claim from.
@@ -169,24 +169,29 @@ fn lanes(tx: &Tx<'_>, request: &ClaimRequest) -> StoreResult<Vec<Lane>> {
 }
 
 /// Claims the first jobs that the limits allow.
-fn take_limited(tx: &mut Tx<'_>, request: &ClaimRequest, queues: &QueueControls, taken: &mut Taken) -> StoreResult<()> {
+fn take_limited(
+    tx: &mut Tx<'_>,
+    request: &ClaimRequest,
+    queues: &QueueControls,
+    claimed: &mut ClaimedJobs,
+) -> StoreResult<()> {
     // Includes jobs that were promoted earlier in this operation.
-    queue_limits::look_at_touched(tx)?;
-    let marked = queue_limits::look(tx, request, queues)?;
+    queue_limits::evaluate_touched(tx)?;
+    let next_wakeup = queue_limits::process_wakeups(tx, request, queues)?;
     let plain = queues.served(lanes(tx, request)?);
     let keyed = queues.served(choice::lanes(tx, request)?);
     let chosen = choice::choose(tx, request, queues, (&plain, &keyed))?;
-    taken.holds = hold_all(tx, request, &chosen.places)?;
-    chosen.places.iter().try_for_each(|place| queue_limits::take(tx, place.standing()))?;
-    taken.opens_at = chosen.look_after(tx, queues)?.into_iter().chain(marked).min();
+    claimed.jobs = assign_all(tx, request, &chosen.jobs)?;
+    chosen.jobs.iter().try_for_each(|job| queue_limits::take(tx, job.entry()))?;
+    claimed.opens_at = chosen.evaluate_keys(tx, queues)?.into_iter().chain(next_wakeup).min();
     Ok(())
 }
 
 /// Assigns jobs to the worker.
-fn hold_all(tx: &mut Tx<'_>, request: &ClaimRequest, places: &[ReadyJob<'_>]) -> StoreResult<Vec<Hold>> {
-    let queued = queued_jobs(tx, places.iter().map(|place| place.seq))?;
-    tx.expect_events(places.len())?;
-    places.iter().zip(queued).map(|(place, job)| hold(tx, request, place, job)).collect()
+fn assign_all(tx: &mut Tx<'_>, request: &ClaimRequest, jobs: &[ReadyJob<'_>]) -> StoreResult<Vec<ClaimedJob>> {
+    let queued = queued_jobs(tx, jobs.iter().map(|job| job.seq))?;
+    tx.expect_events(jobs.len())?;
+    jobs.iter().zip(queued).map(|(job, queued)| assign(tx, request, job, queued)).collect()
 }
 
 /// Claims jobs that become due within the request's `ahead` interval, each with its due time as the start. Limits count
@@ -196,8 +201,8 @@ fn take_ahead(
     request: &ClaimRequest,
     limit: usize,
     controls: &QueueControls,
-) -> StoreResult<Vec<Hold>> {
-    let due = due_until(tx, tx.now.after(request.ahead), AHEAD_LOOK_FACTOR * limit)?;
+) -> StoreResult<Vec<ClaimedJob>> {
+    let due = due_until(tx, tx.now.after(request.ahead), AHEAD_READ_FACTOR * limit)?;
     let free = |job: &DueJob| {
         let Lane { queue, name, .. } = &job.lane;
         let controls = job.key.is_some() || controls.paused.contains(queue) || controls.guards(queue);
@@ -206,14 +211,14 @@ fn take_ahead(
     let due: Vec<DueJob> = due.into_iter().filter(free).take(limit).collect();
     let queued = queued_jobs(tx, due.iter().map(|job| job.seq))?;
     tx.expect_events(2 * due.len())?;
-    let (mut holds, now) = (Vec::new(), tx.now);
+    let (mut claimed, now) = (Vec::new(), tx.now);
     for (job, mut queued) in due.iter().zip(queued) {
         tx.now = now.max(Timestamp::from_micros(job.run_at));
         queued.last_event = Some(job.promote(tx)?);
-        holds.push(hold(tx, request, &job.place(), queued)?);
+        claimed.push(assign(tx, request, &job.ready_job(), queued)?);
     }
     tx.now = now;
-    Ok(holds)
+    Ok(claimed)
 }
 
 /// Promotes due scheduled and retrying jobs to queued; returns their number.
@@ -234,7 +239,7 @@ fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<Due
     tx.db.be_alone()?;
     let mut jobs =
         tx.db.only_each(sql::DUE_JOB, &mut |row| due.iter().try_for_each(|(_, seq)| row(params![seq])), DueJob::of)?;
-    jobs.iter_mut().zip(due).for_each(|(job, place)| (job.run_at, job.seq) = place);
+    jobs.iter_mut().zip(due).for_each(|(job, (run_at, seq))| (job.run_at, job.seq) = (run_at, seq));
     Ok(jobs)
 }
 
@@ -272,7 +277,7 @@ impl DueJob {
         })
     }
 
-    fn place(&self) -> ReadyJob<'_> {
+    fn ready_job(&self) -> ReadyJob<'_> {
         ReadyJob { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
     }
 
@@ -288,38 +293,37 @@ impl DueJob {
 }
 
 /// The first jobs of all lanes that the worker serves, in claim order.
-fn first_places<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<ReadyJob<'l>>> {
-    let mut places = Vec::new();
-    read_heads(tx, lanes, request.limit, &mut |place| {
-        places.push(place);
+fn first_jobs<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> StoreResult<Vec<ReadyJob<'l>>> {
+    let mut jobs = Vec::new();
+    read_heads(tx, lanes, request.limit, &mut |job| {
+        jobs.push(job);
         // Keeps memory use and the final sort small when there are many lanes.
-        if places.len() > 4 * request.limit {
-            keep_first(&mut places, request);
+        if jobs.len() > 4 * request.limit {
+            keep_first(&mut jobs, request);
         }
     })?;
-    keep_first(&mut places, request);
-    Ok(places)
+    keep_first(&mut jobs, request);
+    Ok(jobs)
 }
 
-fn keep_first(places: &mut Vec<ReadyJob<'_>>, request: &ClaimRequest) {
-    places.sort_by_cached_key(|place| place.order(request));
-    places.truncate(request.limit);
+fn keep_first(jobs: &mut Vec<ReadyJob<'_>>, request: &ClaimRequest) {
+    jobs.sort_by_cached_key(|job| job.order(request));
+    jobs.truncate(request.limit);
 }
 
 /// Removes jobs, given in claim order, from their lanes. In each lane and level they are the first ones, so one range
 /// delete removes them all.
-fn leave_lanes(tx: &Tx<'_>, places: &[ReadyJob<'_>]) -> StoreResult<()> {
+fn leave_lanes(tx: &Tx<'_>, jobs: &[ReadyJob<'_>]) -> StoreResult<()> {
     // Other writers may be claiming jobs between these, so that a range would delete too much.
     if !tx.db.is_only_writer() {
-        return tx.db.take_each(sql::DELETE_READY, places.len(), &mut |row| {
-            places.iter().try_for_each(|place| {
-                let ReadyJob { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = place;
+        return tx.db.take_each(sql::DELETE_READY, jobs.len(), &mut |row| {
+            jobs.iter().try_for_each(|job| {
+                let ReadyJob { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = job;
                 row(params![queue, name, level, run_at, seq])
             })
         });
     }
-    let last_of_each: HashMap<_, _> =
-        places.iter().map(|place| ((place.lane, place.level), (place.run_at, place.seq))).collect();
+    let last_of_each: HashMap<_, _> = jobs.iter().map(|job| ((job.lane, job.level), (job.run_at, job.seq))).collect();
     for ((lane, level), (run_at, seq)) in last_of_each {
         tx.write(sql::DELETE_LANE_HEAD, params![lane.queue, lane.name, level, run_at, seq])?;
     }
@@ -356,9 +360,9 @@ fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreRes
 }
 
 /// Assigns one job to the worker.
-fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &ReadyJob<'_>, job: QueuedJob) -> StoreResult<Hold> {
-    let ReadyJob { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = place;
-    let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = job;
+fn assign(tx: &mut Tx<'_>, request: &ClaimRequest, job: &ReadyJob<'_>, queued: QueuedJob) -> StoreResult<ClaimedJob> {
+    let ReadyJob { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = job;
+    let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = queued;
     let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
     let running = Running {
         seq: *seq,
@@ -378,8 +382,8 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &ReadyJob<'_>, job: Queu
     };
     running.insert(tx, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
-    tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at), tx.now);
-    let hold = Hold {
+    tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at));
+    let claimed = ClaimedJob {
         seq: *seq,
         attempt: AttemptId { job: JobId::from_bytes(id), run: running.run },
         number: running.attempt,
@@ -388,5 +392,5 @@ fn hold(tx: &mut Tx<'_>, request: &ClaimRequest, place: &ReadyJob<'_>, job: Queu
         lease_until: running.lease_until,
     };
     tx.remember(id, running);
-    Ok(hold)
+    Ok(claimed)
 }

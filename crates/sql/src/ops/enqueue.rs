@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestamp, WorkflowId, flow::Next};
 
 use super::{
-    flow::{self, Family, Relatives},
+    flow::{Family, Relatives},
     independent_batches::independent_batches,
     queue_limits, read,
     ready::ReadyEntry,
     rows::{self, JobRow},
     statements as sql,
-    tx::{EventLine, Tx},
+    tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Value, params};
 use crate::labels::labels;
@@ -19,19 +19,19 @@ use crate::level::Level;
 
 /// Stores jobs with their events, and inserts each into the index that claims read.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-    if !jobs.iter().all(|job| stands_alone(job) && job.spec.options.concurrency_key.is_none()) {
+    if !jobs.iter().all(|job| is_independent(job) && job.spec.options.concurrency_key.is_none()) {
         tx.db.be_alone()?;
     }
     let mut enqueued = Vec::with_capacity(jobs.len());
-    for some in independent_batches(jobs, SharedProperty::are_new) {
-        enqueue_some(tx, some, &mut enqueued)?;
+    for batch in independent_batches(jobs, SharedProperty::are_new) {
+        enqueue_batch(tx, batch, &mut enqueued)?;
     }
     Ok(enqueued)
 }
 
 /// Whether a job has no unique key, no parents and no workflow node.
-fn stands_alone(job: &NewJob) -> bool {
-    job.spec.unique_key().is_none() && job.parents.is_empty() && job.spec.place().is_none()
+fn is_independent(job: &NewJob) -> bool {
+    job.spec.unique_key().is_none() && job.parents.is_empty() && job.spec.workflow_node().is_none()
 }
 
 /// A property that two jobs may share. What happens to the second then depends on the result of the first.
@@ -46,20 +46,20 @@ impl<'j> SharedProperty<'j> {
     fn are_new(job: &'j NewJob, is_new: &mut dyn FnMut(Self) -> bool) -> bool {
         is_new(Self::Id(job.id))
             && job.spec.unique_key().is_none_or(|(scope, key)| is_new(Self::Key(scope, key)))
-            && job.spec.place().is_none_or(|(workflow, node)| is_new(Self::WorkflowNode(workflow, node)))
+            && job.spec.workflow_node().is_none_or(|(workflow, node)| is_new(Self::WorkflowNode(workflow, node)))
     }
 }
 
-/// Stores jobs that share no mark with each other.
-fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) -> StoreResult<()> {
+/// Stores jobs that share no [property](SharedProperty) with each other.
+fn enqueue_batch(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) -> StoreResult<()> {
     tx.count_ends()?;
     let mut relatives = Relatives::of(tx, jobs)?;
     let mut holders = holders(tx, jobs)?;
     let unchanged = holders.values().filter(|holder| holder.known.is_none()).count();
     tx.expect_events(jobs.len() - unchanged)?;
     let mut arrivals = Vec::with_capacity(jobs.len());
-    for (place, job) in jobs.iter().enumerate() {
-        if let Some(holder) = holders.remove(&place) {
+    for (index, job) in jobs.iter().enumerate() {
+        if let Some(holder) = holders.remove(&index) {
             let updated = update(tx, &holder, job)?;
             enqueued.push(Enqueued { updated, ..Enqueued::existing(holder.id) });
         } else {
@@ -73,10 +73,10 @@ fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) 
     for ((_, arrival), seq) in arrivals.iter().zip(&seqs) {
         relatives.is_stored(arrival.job.id, *seq);
     }
-    for ((place, arrival), seq) in arrivals.iter().zip(seqs) {
+    for ((index, arrival), seq) in arrivals.iter().zip(seqs) {
         match seq {
-            Some(seq) => arrival.settle_in(tx, &relatives, seq)?,
-            None => enqueued[*place] = Enqueued::existing(arrival.job.id),
+            Some(seq) => arrival.insert_related(tx, &relatives, seq)?,
+            None => enqueued[*index] = Enqueued::existing(arrival.job.id),
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ fn enqueue_some(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>) 
 
 /// The job that holds the unique key of a new one and conflicts with it, or the new job itself, if it is already
 /// stored.
-struct Holder {
+struct ConflictingJob {
     seq: i64,
     id: JobId,
     /// The whole job, where the new one may update it.
@@ -92,32 +92,32 @@ struct Holder {
 }
 
 /// The conflicting job for each new job, by the new job's index.
-fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> {
-    let wanted: Vec<_> =
-        jobs.iter().enumerate().filter_map(|(place, job)| Some((place, job, job.spec.unique_key()?))).collect();
+fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, ConflictingJob>> {
+    let keyed: Vec<_> =
+        jobs.iter().enumerate().filter_map(|(index, job)| Some((index, job, job.spec.unique_key()?))).collect();
     let found = tx.db.all_each(
         sql::FIND_KEY,
-        &mut |row| wanted.iter().try_for_each(|(_, _, (scope, key))| row(params![scope, key])),
+        &mut |row| keyed.iter().try_for_each(|(_, _, (scope, key))| row(params![scope, key])),
         |row| {
-            let holder = Holder { seq: row.get(0)?, id: JobId::from_bytes(row.get(1)?), known: None };
+            let holder = ConflictingJob { seq: row.get(0)?, id: JobId::from_bytes(row.get(1)?), known: None };
             Ok((holder, rows::optional_instant(row, 2)?, rows::word::<Status>(row, 3)?))
         },
     )?;
     let mut holders = HashMap::new();
     for (found, (mut holder, expires_at, status)) in found {
-        let (place, job, _) = wanted[found];
+        let (index, job, _) = keyed[found];
         let conflicts = job.spec.unique().conflicts(status, expires_at, tx.now);
         // A repeated enqueue returns its own job, whichever job holds the key now.
         if conflicts && holder.id != job.id && read::seq_of(tx.db, job.id)?.is_some() {
             holder.id = job.id;
         }
         if conflicts || holder.id == job.id {
-            holders.insert(place, holder);
+            holders.insert(index, holder);
         }
     }
-    let mut changed: Vec<&mut Holder> = holders
+    let mut changed: Vec<&mut ConflictingJob> = holders
         .iter_mut()
-        .filter(|(place, holder)| jobs[**place].spec.unique().updates() && holder.id != jobs[**place].id)
+        .filter(|(index, holder)| jobs[**index].spec.unique().updates() && holder.id != jobs[**index].id)
         .map(|(_, holder)| holder)
         .collect();
     let seqs: Vec<i64> = changed.iter().map(|holder| holder.seq).collect();
@@ -128,7 +128,7 @@ fn holders(tx: &Tx<'_>, jobs: &[NewJob]) -> StoreResult<HashMap<usize, Holder>> 
 }
 
 /// Updates the conflicting job, if the new one requests it; returns whether it did.
-fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
+fn update(tx: &mut Tx<'_>, holder: &ConflictingJob, new: &NewJob) -> StoreResult<bool> {
     let Some(JobRow { seq, job, last_event }) = &holder.known else { return Ok(false) };
     let update = new.spec.unique().update(job.status, job.run_at, new.start(tx.now).1);
     let Some(update) = update else { return Ok(false) };
@@ -141,7 +141,7 @@ fn update(tx: &mut Tx<'_>, holder: &Holder, new: &NewJob) -> StoreResult<bool> {
         tx.write(sql::DELETE_DUE, params![job.run_at.as_micros(), seq])?;
         tx.write(sql::INSERT_DUE, params![run_at, seq])?;
     }
-    tx.woke_jobs = true;
+    tx.jobs_changed = true;
     Ok(true)
 }
 
@@ -200,7 +200,7 @@ impl<'j> Arrival<'j> {
     }
 
     /// Inserts the stored job into its indexes, and writes its event and counters.
-    fn settle_in(&self, tx: &mut Tx<'_>, relatives: &Relatives<'_>, seq: i64) -> StoreResult<()> {
+    fn insert_related(&self, tx: &mut Tx<'_>, relatives: &Relatives<'_>, seq: i64) -> StoreResult<()> {
         let Self { job: NewJob { id, spec, .. }, family, status, run_at, .. } = self;
         let Spec { queue, name, priority, .. } = spec;
         match status {
@@ -222,12 +222,13 @@ impl<'j> Arrival<'j> {
         for (kind, value) in labels(spec) {
             tx.write(sql::INSERT_LABEL, params![kind, value, id.to_bytes(), seq])?;
         }
-        tx.write_event(self.first_event, tx.now, seq, None, EventLine::plain(*status, None))?;
+        let line = EventLine::plain(*status, None);
+        tx.write_event(self.first_event, NewEvent { job: seq, previous: None, at: tx.now, line })?;
         tx.count(queue, name, None, Some(*status));
         tx.count_pending(spec.user_id.as_deref(), name, None, Some(*status));
-        flow::join(tx, seq, self.job, family, relatives)?;
+        family.join(tx, seq, self.job, relatives)?;
         // A scheduled job may be due before any job that idle workers wait for, so it wakes them too.
-        tx.woke_work = true;
+        tx.new_work = true;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use punctual_core::{
 use super::{
     change::replace,
     queue_limits, read,
-    ready::standing,
+    ready::ready_entry,
     rows::{self, JobRow},
     statements as sql,
     tx::{EventLine, Tx},
@@ -43,14 +43,14 @@ impl<'j> Relatives<'j> {
             &mut |row| ids.iter().try_for_each(|id| row(params![id.to_bytes()])),
             |row| Ok(Parent { seq: Some(row.get(0)?), status: Some(rows::word(row, 1)?) }),
         )?;
-        parents.extend(stored.into_iter().map(|(place, parent)| (ids[place], parent)));
-        let places: Vec<_> = jobs.iter().filter_map(|job| job.spec.place()).collect();
+        parents.extend(stored.into_iter().map(|(index, parent)| (ids[index], parent)));
+        let nodes: Vec<_> = jobs.iter().filter_map(|job| job.spec.workflow_node()).collect();
         let former = tx.db.all_each(
             sql::NODE,
-            &mut |row| places.iter().try_for_each(|(workflow, node)| row(params![workflow.to_bytes(), node])),
+            &mut |row| nodes.iter().try_for_each(|(workflow, node)| row(params![workflow.to_bytes(), node])),
             |row| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?)),
         )?;
-        let former = former.into_iter().map(|(place, former)| (places[place], former)).collect();
+        let former = former.into_iter().map(|(index, former)| (nodes[index], former)).collect();
         Ok(Self { parents, former })
     }
 
@@ -69,8 +69,8 @@ impl<'j> Relatives<'j> {
     }
 
     /// Refuses a job that would take over the node of a job other than the one that it reruns.
-    fn check_place(&self, job: &NewJob) -> StoreResult<()> {
-        match job.spec.place().and_then(|place| self.former.get(&place)) {
+    fn check_node(&self, job: &NewJob) -> StoreResult<()> {
+        match job.spec.workflow_node().and_then(|node| self.former.get(&node)) {
             Some((other, _)) if job.spec.options.rerun_of != Some(*other) => Err(StoreError::Superseded(*other)),
             _ => Ok(()),
         }
@@ -86,7 +86,7 @@ pub(crate) struct Family {
 impl Family {
     /// Determines the state of a new job's parents.
     pub(crate) fn of(relatives: &Relatives<'_>, job: &NewJob) -> StoreResult<Self> {
-        relatives.check_place(job)?;
+        relatives.check_node(job)?;
         let mut statuses = Vec::new();
         for id in &job.parents {
             let known = relatives.parents.get(id).and_then(|parent| parent.status);
@@ -101,37 +101,32 @@ impl Family {
     pub(crate) fn waiting(&self) -> Waiting {
         Waiting::of(self.parents.iter().map(|(_, fate)| *fate))
     }
-}
 
-/// Adds a new job to its parents' dependents and to its workflow.
-pub(crate) fn join(
-    tx: &mut Tx<'_>,
-    seq: i64,
-    job: &NewJob,
-    family: &Family,
-    relatives: &Relatives<'_>,
-) -> StoreResult<()> {
-    let policy = job.spec.options.on_parent_failure.as_str();
-    for (id, fate) in &family.parents {
-        let parent = relatives.parents.get(id).and_then(|parent| parent.seq).ok_or(StoreError::UnknownParent(*id))?;
-        let succeeded = fate.succeeded();
-        tx.write(sql::INSERT_DEPENDENCY, params![parent, seq, policy, succeeded])?;
-        if succeeded.is_none() {
-            tx.write(sql::MARK_PARENT, params![parent])?;
-            tx.write(sql::MARK_RUNNING_PARENT, params![id.to_bytes()])?;
+    /// Adds the new job to its parents' dependents and to its workflow.
+    pub(crate) fn join(&self, tx: &mut Tx<'_>, seq: i64, job: &NewJob, relatives: &Relatives<'_>) -> StoreResult<()> {
+        let policy = job.spec.options.on_parent_failure.as_str();
+        for (id, fate) in &self.parents {
+            let parent =
+                relatives.parents.get(id).and_then(|parent| parent.seq).ok_or(StoreError::UnknownParent(*id))?;
+            let succeeded = fate.succeeded();
+            tx.write(sql::INSERT_DEPENDENCY, params![parent, seq, policy, succeeded])?;
+            if succeeded.is_none() {
+                tx.write(sql::MARK_PARENT, params![parent])?;
+                tx.write(sql::MARK_RUNNING_PARENT, params![id.to_bytes()])?;
+            }
         }
-    }
-    if let Some((workflow, node)) = job.spec.place() {
-        tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
-        // The job may take the node over from a finished one, whose end no longer counts.
-        if let (Some((_, former)), Some(own)) = (relatives.former.get(&(workflow, node)), job.spec.workflow_id) {
-            tx.count_end_of(own, *former, Status::Waiting);
+        if let Some((workflow, node)) = job.spec.workflow_node() {
+            tx.write(sql::INSERT_NODE, params![workflow.to_bytes(), node, seq])?;
+            // The job may take the node over from a finished one, whose end no longer counts.
+            if let (Some((_, former)), Some(own)) = (relatives.former.get(&(workflow, node)), job.spec.workflow_id) {
+                tx.count_end_of(own, *former, Status::Waiting);
+            }
         }
+        if let Next::Cancel(reason) = &self.next {
+            read::known(tx.db, &[seq])?.iter().try_for_each(|known| cancel(tx, known, reason))?;
+        }
+        Ok(())
     }
-    if let Next::Cancel(reason) = &family.next {
-        read::known(tx.db, &[seq])?.iter().try_for_each(|known| cancel(tx, known, reason))?;
-    }
-    Ok(())
 }
 
 /// Applies the consequences of finished jobs until there are none left.
@@ -188,8 +183,8 @@ fn pending_children(tx: &Tx<'_>, ended: &BTreeMap<JobId, (i64, Status)>) -> Stor
             Ok((child, policy, Waiting { on: row.get(3)?, any_failed: row.get(4)? }))
         },
     )?;
-    for (place, ((seq, child), policy, waits)) in found {
-        edges.push(Edge { parent: parents[place].0, child, policy });
+    for (index, ((seq, child), policy, waits)) in found {
+        edges.push(Edge { parent: parents[index].0, child, policy });
         waiting.insert(child, waits);
         seqs.insert(child, seq);
     }
@@ -212,12 +207,12 @@ fn start(tx: &mut Tx<'_>, JobRow { seq, mut job, last_event }: JobRow) -> StoreR
     tx.write(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
     job.run_at = run_at;
     if status == Status::Queued {
-        queue_limits::put(tx, standing(&job, seq))?;
+        queue_limits::put(tx, ready_entry(&job, seq))?;
     } else {
         tx.write(sql::INSERT_DUE, params![run_at.as_micros(), seq])?;
     }
     tx.count(&job.spec.queue, &job.spec.name, Some(Status::Waiting), Some(status));
-    tx.woke_work = true;
+    tx.new_work = true;
     Ok(())
 }
 

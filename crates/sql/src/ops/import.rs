@@ -14,11 +14,11 @@ use super::{
     independent_batches::independent_batches,
     queue_controls::QueueControls,
     queue_limits,
-    ready::standing,
+    ready::ready_entry,
     rows,
     running::Running,
     settle, statements as sql,
-    tx::{EventLine, Tx},
+    tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Db, Value, params};
 use crate::labels::labels;
@@ -31,9 +31,9 @@ pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<D
         &mut |row| children.iter().try_for_each(|child| row(params![child.to_bytes()])),
         |row| Ok((JobId::from_bytes(row.get(0)?), rows::word(row, 1)?, row.get(2)?)),
     )?;
-    let dependency = |(place, (parent, policy, succeeded)): (usize, _)| Dependency {
+    let dependency = |(index, (parent, policy, succeeded)): (usize, _)| Dependency {
         parent,
-        child: children[place],
+        child: children[index],
         policy,
         succeeded,
     };
@@ -42,7 +42,7 @@ pub(crate) fn dependencies(db: &dyn Db, children: &[JobId]) -> StoreResult<Vec<D
 
 /// Imports a batch; returns how many of its records were new.
 pub(crate) fn import(tx: &mut Tx<'_>, batch: &ExportBatch) -> StoreResult<usize> {
-    (tx.woke_work, tx.woke_jobs) = (true, true);
+    (tx.new_work, tx.jobs_changed) = (true, true);
     match batch {
         ExportBatch::Queues(all) => new_of(all, |(queue, done)| import_queue(tx, queue, done)),
         ExportBatch::Jobs(all) => {
@@ -71,40 +71,15 @@ fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
     let seqs = tx.db.insert_each(sql::IMPORT_JOB, &mut |row| {
         records.iter().try_for_each(|record| insert(&record.at_rest(), row))
     })?;
-    let new: Vec<(&Record, i64)> = records.iter().zip(seqs).filter_map(|(record, seq)| Some((record, seq?))).collect();
-    tx.expect_events(new.iter().map(|(record, _)| record.events.len()).sum())?;
-    new.iter().try_for_each(|(record, seq)| import_job(tx, &controls, record, *seq))?;
-    new.iter().try_for_each(|(record, seq)| keep_executions(tx, *seq, record))?;
+    let new = records.iter().zip(seqs).filter_map(|(record, seq)| Some(NewRecord { record, seq: seq? }));
+    let new: Vec<NewRecord<'_>> = new.collect();
+    tx.expect_events(new.iter().map(|new| new.record.events.len()).sum())?;
+    new.iter().try_for_each(|new| new.insert_rows(tx, &controls))?;
+    new.iter().try_for_each(|new| new.insert_attempts(tx))?;
     Ok(new.len())
 }
 
-/// Stores the rows that belong to an imported job.
-fn import_job(tx: &mut Tx<'_>, controls: &QueueControls, record: &Record, seq: i64) -> StoreResult<()> {
-    let job = &record.job;
-    let last_event = tell(tx, seq, record)?;
-    if job.status == Status::Processing {
-        hold(tx, controls, seq, job, last_event)?;
-    } else {
-        place(tx, seq, record)?;
-    }
-    for (kind, value) in labels(&job.spec) {
-        tx.write(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
-    }
-    if job.spec.ephemeral {
-        tx.write(sql::INSERT_EPHEMERAL, params![seq])?;
-    }
-    if let Some((scope, key)) = job.spec.unique_key()
-        && !matches!(job.status, Status::Cancelled | Status::Deleted)
-    {
-        let expires_at = micros(job.spec.unique().expires_at(job.created_at));
-        tx.write(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
-    }
-    tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
-    tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
-    Ok(())
-}
-
-/// Passes on the values of its row.
+/// Passes the values of the job's row to `row`.
 fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
     let spec = &job.spec;
     row(params![
@@ -140,102 +115,142 @@ fn insert(job: &Job, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> St
     ])
 }
 
-/// Stores the events of a job; returns the number of the last one.
-fn tell(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<Option<i64>> {
-    let (mut last, mut at_rest) = (None, None);
-    for (place, event) in record.events.iter().enumerate() {
-        let line = EventLine {
-            status: event.status,
-            run: event.run,
-            actor: event.actor.as_deref(),
-            detail: event.detail.as_deref(),
+/// A record that this store did not have, and the row number of its job.
+struct NewRecord<'a> {
+    record: &'a Record,
+    seq: i64,
+}
+
+impl NewRecord<'_> {
+    /// Inserts the rows that belong to the job, except those of its attempts.
+    fn insert_rows(&self, tx: &mut Tx<'_>, controls: &QueueControls) -> StoreResult<()> {
+        let (job, seq) = (&self.record.job, self.seq);
+        let last_event = self.insert_events(tx)?;
+        if job.status == Status::Processing {
+            self.insert_lease(tx, controls, last_event)?;
+        } else {
+            self.insert_into_indexes(tx)?;
+        }
+        for (kind, value) in labels(&job.spec) {
+            tx.write(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
+        }
+        if job.spec.ephemeral {
+            tx.write(sql::INSERT_EPHEMERAL, params![seq])?;
+        }
+        if let Some((scope, key)) = job.spec.unique_key()
+            && !matches!(job.status, Status::Cancelled | Status::Deleted)
+        {
+            let expires_at = micros(job.spec.unique().expires_at(job.created_at));
+            tx.write(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
+        }
+        tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
+        tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
+        Ok(())
+    }
+
+    /// Inserts the job's events; returns the number of the last one.
+    fn insert_events(&self, tx: &mut Tx<'_>) -> StoreResult<Option<i64>> {
+        let Self { record, seq: job } = *self;
+        let (mut last, mut at_rest) = (None, None);
+        for (index, event) in record.events.iter().enumerate() {
+            let line = EventLine {
+                status: event.status,
+                run: event.run,
+                actor: event.actor.as_deref(),
+                detail: event.detail.as_deref(),
+            };
+            last = Some(tx.past_event(NewEvent { job, previous: last, at: event.at, line })?);
+            if index < record.events_at_rest() {
+                at_rest = last;
+            }
+        }
+        tx.write(sql::IMPORT_LAST_EVENT, params![job, at_rest])?;
+        Ok(last)
+    }
+
+    /// Inserts the job, which is not running, into the indexes of its status.
+    fn insert_into_indexes(&self, tx: &mut Tx<'_>) -> StoreResult<()> {
+        let Self { record, seq } = *self;
+        let job = &record.job;
+        match job.status {
+            Status::Queued => queue_limits::put(tx, ready_entry(job, seq))?,
+            Status::Scheduled | Status::Retrying => {
+                tx.write(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
+            }
+            Status::Waiting => {
+                tx.write(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
+            }
+            Status::Deleted => {
+                tx.write(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
+            }
+            _ => {}
+        }
+        if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
+            tx.write(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
+        }
+        if let Some(expires_at) = kept_until(job) {
+            tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
+        }
+        Ok(())
+    }
+
+    /// Inserts the lease of the job, which is running. If its worker no longer exists, the lease expires.
+    fn insert_lease(&self, tx: &Tx<'_>, controls: &QueueControls, last_event: Option<i64>) -> StoreResult<()> {
+        let job = &self.record.job;
+        let spec = &job.spec;
+        let limit_key = spec.options.concurrency_key.clone().or_else(|| controls.guards(&spec.queue).then(String::new));
+        let (Some(worker), Some(lease_until), Some(started_at)) = (job.worker_id, job.lease_until, job.started_at)
+        else {
+            return Ok(());
         };
-        last = Some(tx.event_at(event.at, seq, last, line)?);
-        if place < record.events_at_rest() {
-            at_rest = last;
-        }
+        let running = Running {
+            seq: self.seq,
+            run: job.run,
+            attempt: job.attempt,
+            worker,
+            lease_until,
+            started_at,
+            level: Level::of(spec.priority, job.is_suspect()),
+            queue: spec.queue.clone(),
+            name: spec.name.clone(),
+            keep_for: spec.keep_for,
+            user: spec.user_id.clone(),
+            last_event,
+            flow: spec.workflow_id.is_some(),
+            limit_key,
+        };
+        running.insert(tx, job.id.to_bytes())?;
+        // A job that runs at most once and was started by the other store must not be started again here.
+        let attempt = AttemptId { job: job.id, run: job.run };
+        settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
     }
-    tx.write(sql::IMPORT_LAST_EVENT, params![seq, at_rest])?;
-    Ok(last)
-}
 
-/// Inserts a job that is not running into its index.
-fn place(tx: &mut Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
-    let job = &record.job;
-    match job.status {
-        Status::Queued => queue_limits::put(tx, standing(job, seq))?,
-        Status::Scheduled | Status::Retrying => {
-            tx.write(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
+    /// Inserts the job's ended attempts and its logs.
+    fn insert_attempts(&self, tx: &Tx<'_>) -> StoreResult<()> {
+        let Self { record, seq } = *self;
+        for attempt in &record.attempts {
+            let Some(finished_at) = attempt.finished_at else { continue };
+            tx.write(
+                sql::INSERT_ATTEMPT,
+                params![
+                    seq,
+                    attempt.id.run,
+                    attempt.attempt,
+                    attempt.status.as_str(),
+                    attempt.worker_id.to_bytes(),
+                    attempt.started_at.as_micros(),
+                    finished_at.as_micros(),
+                    attempt.error.as_ref().map(rows::text).transpose()?,
+                ],
+            )?;
         }
-        Status::Waiting => {
-            tx.write(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
+        let id = record.job.id.to_bytes();
+        for (line, log) in record.logs.iter().enumerate() {
+            let LogLine { run, at, level, message } = log;
+            tx.write(sql::INSERT_LOG, params![id, run, line, at.as_micros(), level.as_str(), message])?;
         }
-        Status::Deleted => {
-            tx.write(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
-        }
-        _ => {}
+        Ok(())
     }
-    if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
-        tx.write(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
-    }
-    if let Some(expires_at) = kept_until(job) {
-        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
-    }
-    Ok(())
-}
-
-/// Stores the lease of a running job. If its worker no longer exists, the lease expires.
-fn hold(tx: &mut Tx<'_>, controls: &QueueControls, seq: i64, job: &Job, last_event: Option<i64>) -> StoreResult<()> {
-    let spec = &job.spec;
-    let limit_key = spec.options.concurrency_key.clone().or_else(|| controls.guards(&spec.queue).then(String::new));
-    let (Some(worker), Some(lease_until), Some(started_at)) = (job.worker_id, job.lease_until, job.started_at) else {
-        return Ok(());
-    };
-    let running = Running {
-        seq,
-        run: job.run,
-        attempt: job.attempt,
-        worker,
-        lease_until,
-        started_at,
-        level: Level::of(spec.priority, job.is_suspect()),
-        queue: spec.queue.clone(),
-        name: spec.name.clone(),
-        keep_for: spec.keep_for,
-        user: spec.user_id.clone(),
-        last_event,
-        flow: spec.workflow_id.is_some(),
-        limit_key,
-    };
-    running.insert(tx, job.id.to_bytes())?;
-    // A job that runs at most once and was started by the other store must not be started again here.
-    let attempt = AttemptId { job: job.id, run: job.run };
-    settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
-}
-
-fn keep_executions(tx: &Tx<'_>, seq: i64, record: &Record) -> StoreResult<()> {
-    for attempt in &record.attempts {
-        let Some(finished_at) = attempt.finished_at else { continue };
-        tx.write(
-            sql::INSERT_ATTEMPT,
-            params![
-                seq,
-                attempt.id.run,
-                attempt.attempt,
-                attempt.status.as_str(),
-                attempt.worker_id.to_bytes(),
-                attempt.started_at.as_micros(),
-                finished_at.as_micros(),
-                attempt.error.as_ref().map(rows::text).transpose()?,
-            ],
-        )?;
-    }
-    let id = record.job.id.to_bytes();
-    for (line, log) in record.logs.iter().enumerate() {
-        let LogLine { run, at, level, message } = log;
-        tx.write(sql::INSERT_LOG, params![id, run, line, at.as_micros(), level.as_str(), message])?;
-    }
-    Ok(())
 }
 
 fn import_dependencies(tx: &Tx<'_>, all: &[Dependency]) -> StoreResult<usize> {
@@ -251,9 +266,9 @@ fn import_dependencies(tx: &Tx<'_>, all: &[Dependency]) -> StoreResult<usize> {
         &mut |row| parents.iter().try_for_each(|parent| row(params![parent.to_bytes()])),
         |row| row.get::<i64>(0),
     )?;
-    for (place, seq) in seqs {
+    for (index, seq) in seqs {
         tx.write(sql::MARK_PARENT, params![seq])?;
-        tx.write(sql::MARK_RUNNING_PARENT, params![parents[place].to_bytes()])?;
+        tx.write(sql::MARK_RUNNING_PARENT, params![parents[index].to_bytes()])?;
     }
     Ok(new)
 }

@@ -1,23 +1,23 @@
-//! Splits a list into parts whose items can be processed together.
+//! Splits a list into batches whose items can be processed together.
 
 use std::{collections::HashSet, hash::Hash};
 
-/// Splits a list into consecutive parts, in each of which no two items share a mark. `is_apart` passes the marks of an
-/// item on, and returns whether all of them were new.
-pub(crate) fn independent_batches<'t, T, M: Eq + Hash>(
+/// Splits a list into consecutive batches, in each of which no two items share a property. `is_independent` passes the
+/// properties of an item on, and returns whether all of them were new.
+pub(crate) fn independent_batches<'t, T, P: Eq + Hash>(
     items: &'t [T],
-    is_apart: impl Fn(&'t T, &mut dyn FnMut(M) -> bool) -> bool,
+    is_independent: impl Fn(&'t T, &mut dyn FnMut(P) -> bool) -> bool,
 ) -> Vec<&'t [T]> {
-    let (mut parts, mut seen, mut begin) = (Vec::new(), HashSet::new(), 0);
-    for (place, item) in items.iter().enumerate() {
-        if !is_apart(item, &mut |mark| seen.insert(mark)) {
-            parts.push(&items[begin..place]);
-            (begin, seen) = (place, HashSet::new());
-            is_apart(item, &mut |mark| seen.insert(mark));
+    let (mut batches, mut seen, mut begin) = (Vec::new(), HashSet::new(), 0);
+    for (index, item) in items.iter().enumerate() {
+        if !is_independent(item, &mut |property| seen.insert(property)) {
+            batches.push(&items[begin..index]);
+            (begin, seen) = (index, HashSet::new());
+            is_independent(item, &mut |property| seen.insert(property));
         }
     }
-    parts.push(&items[begin..]);
-    parts
+    batches.push(&items[begin..]);
+    batches
 }
 
 #[cfg(test)]
@@ -25,9 +25,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_has_the_same_twice() {
-        let parts = independent_batches(&[1, 2, 3, 2, 2, 4], |number, is_new| is_new(*number));
-        assert_eq!(parts, [&[1, 2, 3][..], &[2], &[2, 4]]);
+    fn no_batch_has_two_items_that_share_a_property() {
+        let batches = independent_batches(&[1, 2, 3, 2, 2, 4], |number, is_new| is_new(*number));
+        assert_eq!(batches, [&[1, 2, 3][..], &[2], &[2, 4]]);
         assert_eq!(independent_batches(&[0; 0], |number, is_new| is_new(*number)), [&[0; 0]]);
     }
 }

@@ -32,7 +32,7 @@ impl Lease {
 pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<Expired> {
     let leases = db.all(sql::EXPIRED_LEASES, params![now.as_micros(), limit], Lease::of)?;
     let mut expired = Expired { claims: Vec::new(), corrupt: Vec::new() };
-    for (lease, claim) in leases.iter().zip(claims_under(db, &leases)?) {
+    for (lease, claim) in leases.iter().zip(claims_of_leases(db, &leases)?) {
         match claim {
             Ok(claim) => expired.claims.extend(claim),
             Err(error) => expired.corrupt.push(Settlement::corrupt_and_expired(lease.attempt, lease.worker, &error)),
@@ -44,19 +44,19 @@ pub(crate) fn expired(db: &dyn Db, now: Timestamp, limit: usize) -> StoreResult<
 /// Claims of a worker, without those with corrupt rows.
 pub(crate) fn claims_of(db: &dyn Db, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
     let leases = db.all(sql::LEASES_OF, params![worker.to_bytes(), limit], Lease::of)?;
-    Ok(claims_under(db, &leases)?.into_iter().flatten().flatten().collect())
+    Ok(claims_of_leases(db, &leases)?.into_iter().flatten().flatten().collect())
 }
 
 /// The claim of each lease, if the job is still running.
-fn claims_under(db: &dyn Db, leases: &[Lease]) -> StoreResult<Vec<StoreResult<Option<Claim>>>> {
+fn claims_of_leases(db: &dyn Db, leases: &[Lease]) -> StoreResult<Vec<StoreResult<Option<Claim>>>> {
     let jobs =
         db.all_each(sql::JOB_BY_SEQ, &mut |row| leases.iter().try_for_each(|lease| row(params![lease.seq])), |row| {
             Ok(rows::job(row))
         })?;
     let mut claims: Vec<_> = leases.iter().map(|_| Ok(None)).collect();
-    for (place, job) in jobs {
-        let confirmed = leases[place].confirmed;
-        claims[place] = job.map(|(_, job)| {
+    for (index, job) in jobs {
+        let confirmed = leases[index].confirmed;
+        claims[index] = job.map(|(_, job)| {
             let worker = job.worker_id?;
             Some(Claim { confirmed, ..Claim::new(Box::new(job), worker) })
         });

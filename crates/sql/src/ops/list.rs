@@ -25,47 +25,65 @@ pub(crate) fn list(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<Job
 fn scan<K: Copy>(
     mut from: K,
     limit: usize,
-    ask: impl Fn(K, usize, &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>) -> StoreResult<()>,
-    mut fit: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
+    fetch: impl Fn(K, usize, &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>) -> StoreResult<()>,
+    mut check: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
 ) -> StoreResult<Found<K>> {
     let mut found = Found { fitting: Vec::new(), stopped: None };
-    let (mut looked_at, mut wanted) = (0, limit.max(1));
+    let (mut scanned, mut count) = (0, limit.max(1));
     loop {
-        let before = looked_at;
-        ask(from, wanted, &mut |row| {
-            let (key, seq, fits) = fit(row)?;
-            looked_at += 1;
+        let before = scanned;
+        fetch(from, count, &mut |row| {
+            let (key, seq, fits) = check(row)?;
+            scanned += 1;
             if fits {
                 found.fitting.push((key, seq));
             }
-            let full = found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS;
+            let full = found.fitting.len() == limit || scanned == LIST_MAX_SCANNED_ROWS;
             if full {
                 found.stopped = Some(key);
             }
             from = key;
             Ok(!full)
         })?;
-        if found.stopped.is_some() || looked_at - before < wanted {
+        if found.stopped.is_some() || scanned - before < count {
             return Ok(found);
         }
-        wanted = (8 * wanted).min(LIST_MAX_SCANNED_ROWS - looked_at);
+        count = (8 * count).min(LIST_MAX_SCANNED_ROWS - scanned);
     }
 }
 
-/// Checks a candidate against the filter, except for status and time.
-fn fits(filter: &Filter, row: &dyn Row, queue: &str, name: &str, from: usize) -> StoreResult<bool> {
-    let same =
-        |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| found == Some(wanted));
-    if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
-        return Ok(false);
+/// A job that a source has found, with the attributes that the filter checks besides status and time.
+struct ListedJob<'r> {
+    queue: &'r str,
+    name: &'r str,
+    row: &'r dyn Row,
+    /// The column of the user id; the columns of the correlation id and of the options follow it.
+    user_column: usize,
+}
+
+impl<'r> ListedJob<'r> {
+    /// From a row with the columns queue, name, user id, correlation id and options, beginning at `first`.
+    fn of(row: &'r dyn Row, first: usize) -> StoreResult<Self> {
+        Ok(Self { queue: row.get(first)?, name: row.get(first + 1)?, row, user_column: first + 2 })
     }
-    if !same(&filter.user_id, row.get(from)?) || !same(&filter.correlation_id, row.get(from + 1)?) {
-        return Ok(false);
+
+    /// Checks the job against the filter, except for status and time.
+    fn fits(&self, filter: &Filter) -> StoreResult<bool> {
+        let Self { queue, name, row, user_column } = *self;
+        let same = |selected: &Option<String>, found: Option<&str>| {
+            selected.as_deref().is_none_or(|value| found == Some(value))
+        };
+        if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
+            return Ok(false);
+        }
+        if !same(&filter.user_id, row.get(user_column)?) || !same(&filter.correlation_id, row.get(user_column + 1)?) {
+            return Ok(false);
+        }
+        if filter.tag.is_none() && filter.schedule.is_none() {
+            return Ok(true);
+        }
+        Ok(filter.selects_options(&rows::document(row, user_column + 2)?.unwrap_or_default()))
     }
-    if filter.tag.is_none() && filter.schedule.is_none() {
-        return Ok(true);
-    }
-    Ok(filter.selects_options(&rows::document(row, from + 2)?.unwrap_or_default()))
 }
 
 // Newest first: one source, keyed by id.
@@ -80,36 +98,36 @@ fn newest(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
 
 /// The labels that a filter requires, the most selective kind first.
 fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
-    let wanted = [
+    let labels = [
         ("correlation", &filter.correlation_id),
         ("schedule", &filter.schedule),
         ("user", &filter.user_id),
         ("tag", &filter.tag),
     ];
-    wanted.into_iter().filter_map(|(kind, wanted)| Some((kind, wanted.as_deref()?)))
+    labels.into_iter().filter_map(|(kind, value)| Some((kind, value.as_deref()?)))
 }
 
 fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> StoreResult<Found<JobId>> {
-    let fit = |row: &dyn Row| {
+    let check = |row: &dyn Row| {
         let id = JobId::from_bytes(row.get(1)?);
         let status: Status = rows::word(row, 2)?;
-        let wanted =
+        let has_status =
             if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
         let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
             && filter.until.is_none_or(|until| id.timestamp() < until);
-        let (queue, name) = (row.get(3)?, row.get(4)?);
-        Ok((id, row.get(0)?, wanted && in_time && fits(filter, row, queue, name, 5)?))
+        let candidate = ListedJob::of(row, 3)?;
+        Ok((id, row.get(0)?, has_status && in_time && candidate.fits(filter)?))
     };
-    let wished = labels(filter).next();
-    let ask = |before: JobId, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+    let label = labels(filter).next();
+    let fetch = |before: JobId, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
         let before = before.to_bytes();
-        match (wished, &filter.name) {
+        match (label, &filter.name) {
             (Some((kind, value)), _) => db.read(sql::LIST_NEWEST_OF_LABEL, params![before, kind, value, count], each),
             (None, Some(name)) => db.read(sql::LIST_NEWEST_OF_NAME, params![before, name, count], each),
             (None, None) => db.read(sql::LIST_NEWEST, params![before, count], each),
         }
     };
-    scan(before, limit, ask, fit)
+    scan(before, limit, fetch, check)
 }
 
 // By time: several sources, keyed by (time, seq), merged.
@@ -132,13 +150,12 @@ fn finished_sources(db: &dyn Db, filter: &Filter, (time, seq): Key, limit: usize
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros);
     let mut found = Vec::new();
     for status in &filter.statuses {
-        let ask = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+        let fetch = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
             db.read(sql::LIST_FINISHED, params![status.as_str(), -time, -seq as i64, since, count], each)
         };
-        found.push(scan(after, limit, ask, |row| {
+        found.push(scan(after, limit, fetch, |row| {
             let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-            let (queue, name) = (row.get(2)?, row.get(3)?);
-            Ok(((-time, -i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
+            Ok(((-time, -i128::from(seq)), seq, ListedJob::of(row, 2)?.fits(filter)?))
         })?);
     }
     Ok(found)
@@ -148,40 +165,25 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
     let from = filter.since.map_or(after, |since| after.max((since.as_micros() - 1, i128::from(i64::MAX))));
     let from = (from.0, from.1.clamp(i128::from(i64::MIN), i128::from(i64::MAX)));
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros);
-    let wants = |status: Status| filter.statuses.contains(&status);
-    let ask = |source: Statement| {
-        move |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
-            db.read(source, params![time, seq as i64, until, count], each)
-        }
-    };
+    let scan = DueScan { db, filter, from, until, limit };
     let mut found = Vec::new();
-    if wants(Status::Scheduled) || wants(Status::Retrying) {
-        found.push(scan(from, limit, ask(sql::LIST_DUE), |row| {
-            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-            let (queue, name) = (row.get(3)?, row.get(4)?);
-            let wanted = wants(rows::word(row, 2)?);
-            Ok(((time, i128::from(seq)), seq, wanted && fits(filter, row, queue, name, 5)?))
-        })?);
+    if scan.has_status(Status::Scheduled) || scan.has_status(Status::Retrying) {
+        found.push(scan.due()?);
     }
     let sources = [
         (Status::Processing, sql::LIST_RUNNING),
         (Status::Waiting, sql::LIST_WAITING),
         (Status::Queued, sql::LIST_KEYED),
     ];
-    for (_, source) in sources.into_iter().filter(|(status, _)| wants(*status)) {
-        found.push(scan(from, limit, ask(source), |row| {
-            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-            let (queue, name) = (row.get(2)?, row.get(3)?);
-            Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 4)?))
-        })?);
+    for (_, source) in sources.into_iter().filter(|(status, _)| scan.has_status(*status)) {
+        found.push(scan.source(source)?);
     }
-    if wants(Status::Queued) {
-        let one = |wanted: &Option<String>| wanted.iter().cloned().collect::<Vec<_>>();
+    if scan.has_status(Status::Queued) {
+        let one = |selected: &Option<String>| selected.iter().cloned().collect::<Vec<_>>();
         for lane in read::lanes(db, &one(&filter.queue), &one(&filter.name))? {
             for priority in 0..=punctual_core::limits::PRIORITY_MAX {
                 for suspect in [false, true] {
-                    let level = Level::of(priority, suspect);
-                    found.push(scan_lane(db, filter, (&lane, level), (from, until), limit)?);
+                    found.push(scan.lane(&lane, Level::of(priority, suspect))?);
                 }
             }
         }
@@ -189,20 +191,54 @@ fn due_sources(db: &dyn Db, filter: &Filter, after: Key, limit: usize) -> StoreR
     Ok(found)
 }
 
-fn scan_lane(
-    db: &dyn Db,
-    filter: &Filter,
-    ((queue, name), level): (&(String, String), Level),
-    (from, until): (Key, i64),
+/// A scan of jobs in the order of their times, from after a key until a time.
+struct DueScan<'a> {
+    db: &'a dyn Db,
+    filter: &'a Filter,
+    from: Key,
+    until: i64,
     limit: usize,
-) -> StoreResult<Found<Key>> {
-    let ask = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
-        db.read(sql::LIST_LANE, params![queue, name, level, time, seq as i64, until, count], each)
-    };
-    scan(from, limit, ask, |row| {
-        let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok(((time, i128::from(seq)), seq, fits(filter, row, queue, name, 2)?))
-    })
+}
+
+impl DueScan<'_> {
+    fn has_status(&self, status: Status) -> bool {
+        self.filter.statuses.contains(&status)
+    }
+
+    /// Scans the scheduled and the retrying jobs.
+    fn due(&self) -> StoreResult<Found<Key>> {
+        let fetch = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+            self.db.read(sql::LIST_DUE, params![time, seq as i64, self.until, count], each)
+        };
+        scan(self.from, self.limit, fetch, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let has_status = self.has_status(rows::word(row, 2)?);
+            Ok(((time, i128::from(seq)), seq, has_status && ListedJob::of(row, 3)?.fits(self.filter)?))
+        })
+    }
+
+    /// Scans a statement that reads the jobs of one status.
+    fn source(&self, source: Statement) -> StoreResult<Found<Key>> {
+        let fetch = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+            self.db.read(source, params![time, seq as i64, self.until, count], each)
+        };
+        scan(self.from, self.limit, fetch, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            Ok(((time, i128::from(seq)), seq, ListedJob::of(row, 2)?.fits(self.filter)?))
+        })
+    }
+
+    /// Scans the queued jobs without a concurrency key of a queue, a name and a level.
+    fn lane(&self, (queue, name): &(String, String), level: Level) -> StoreResult<Found<Key>> {
+        let fetch = |(time, seq): Key, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
+            self.db.read(sql::LIST_LANE, params![queue, name, level, time, seq as i64, self.until, count], each)
+        };
+        scan(self.from, self.limit, fetch, |row| {
+            let (seq, time): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let candidate = ListedJob { queue, name, row, user_column: 2 };
+            Ok(((time, i128::from(seq)), seq, candidate.fits(self.filter)?))
+        })
+    }
 }
 
 fn load(db: &dyn Db, seqs: impl Iterator<Item = i64>) -> StoreResult<Vec<Job>> {

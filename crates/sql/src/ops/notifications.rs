@@ -8,7 +8,7 @@ use super::{rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn notify(tx: &mut Tx<'_>, messages: &[NewNotification]) -> StoreResult<Vec<Notification>> {
-    tx.woke_jobs = !messages.is_empty();
+    tx.jobs_changed = !messages.is_empty();
     let mut store = |new: &NewNotification| {
         let job = new.job.map(JobId::to_bytes);
         let id = tx.db.only(

@@ -20,7 +20,7 @@ use crate::db::{Db, Row, params};
 use crate::level::Level;
 
 /// Maximum number of wakeups that a claim processes per queue.
-const LOOK_MAX_KEYS: usize = 2_000;
+const WAKEUPS_MAX_COUNT: usize = 2_000;
 /// The key under which `punctual_limit_starts` and `punctual_limit_fairness` store the queue itself.
 pub(super) const QUEUE: &str = "";
 /// The key under which `punctual_limit_fairness` stores the jobs without a key. Invalid as a concurrency key. Not a
@@ -30,7 +30,7 @@ pub(super) const KEYLESS: &str = "\u{1}";
 /// Inserts a queued job into the index that claims read.
 pub(crate) fn put(tx: &mut Tx<'_>, job: ReadyEntry<'_>) -> StoreResult<()> {
     let ReadyEntry { queue, name, level, run_at, seq, key } = job;
-    tx.woke_work = true;
+    tx.new_work = true;
     match key {
         None => tx.write(sql::INSERT_READY, params![queue, name, level, run_at, seq]),
         Some(key) => {
@@ -57,7 +57,7 @@ pub(crate) fn take(tx: &Tx<'_>, job: ReadyEntry<'_>) -> StoreResult<()> {
 
 /// Records that a limited job is no longer held, so that another one may start.
 pub(crate) fn freed(tx: &mut Tx<'_>, queue: &str, limit_key: &str) {
-    tx.woke_work = true;
+    tx.new_work = true;
     if limit_key != QUEUE {
         touch(tx, queue, limit_key);
     }
@@ -69,7 +69,7 @@ fn touch(tx: &mut Tx<'_>, queue: &str, key: &str) {
 }
 
 /// Re-evaluates the keys whose jobs this operation changed.
-pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
+pub(crate) fn evaluate_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     let keys = std::mem::take(&mut tx.keys);
     if keys.is_empty() {
         return Ok(());
@@ -77,11 +77,11 @@ pub(crate) fn look_at_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     tx.db.be_alone()?;
     let controls = QueueControls::read(tx.db)?;
     let keys: Vec<Key<'_>> = keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).collect();
-    look_at(tx, &controls, &keys).map(drop)
+    evaluate(tx, &controls, &keys).map(drop)
 }
 
 /// Schedules the re-evaluation of a key at a time.
-pub(super) fn mark_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
+pub(super) fn wake_at(tx: &Tx<'_>, at: Timestamp, queue: &str, key: &str) -> StoreResult<()> {
     tx.write(sql::INSERT_WAKEUP, params![queue, at.as_micros(), key])
 }
 
@@ -91,27 +91,31 @@ pub(crate) fn are_any(tx: &Tx<'_>, controls: &QueueControls) -> StoreResult<bool
 }
 
 /// Processes the due wakeups of the queues that the worker serves; returns when the next one is due.
-pub(crate) fn look(tx: &Tx<'_>, request: &ClaimRequest, controls: &QueueControls) -> StoreResult<Option<Timestamp>> {
+pub(crate) fn process_wakeups(
+    tx: &Tx<'_>,
+    request: &ClaimRequest,
+    controls: &QueueControls,
+) -> StoreResult<Option<Timestamp>> {
     let mut next = None;
     for queue in read::queues_by(tx.db, sql::QUEUE_WITH_WAKEUP, &request.queues)? {
-        let all = look_in(tx, controls, &queue)?;
-        let mark: Option<i64> = tx.db.only(sql::NEXT_WAKEUP, params![queue, tx.now.as_micros()], |row| row.get(0))?;
-        let mark = if all { mark.map(Timestamp::from_micros) } else { Some(tx.now) };
-        next = mark.into_iter().chain(next).min();
+        let all = process_wakeups_of(tx, controls, &queue)?;
+        let wakeup: Option<i64> = tx.db.only(sql::NEXT_WAKEUP, params![queue, tx.now.as_micros()], |row| row.get(0))?;
+        let wakeup = if all { wakeup.map(Timestamp::from_micros) } else { Some(tx.now) };
+        next = wakeup.into_iter().chain(next).min();
     }
     Ok(next)
 }
 
 /// Processes due wakeups of a queue; returns whether it processed all of them.
-fn look_in(tx: &Tx<'_>, controls: &QueueControls, queue: &str) -> StoreResult<bool> {
-    let marks: Vec<(i64, String)> =
-        tx.db.all(sql::DUE_WAKEUPS, params![queue, tx.now.as_micros(), LOOK_MAX_KEYS], |row| {
+fn process_wakeups_of(tx: &Tx<'_>, controls: &QueueControls, queue: &str) -> StoreResult<bool> {
+    let wakeups: Vec<(i64, String)> =
+        tx.db.all(sql::DUE_WAKEUPS, params![queue, tx.now.as_micros(), WAKEUPS_MAX_COUNT], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    marks.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_WAKEUP, params![queue, at, key]))?;
-    let all = marks.len() < LOOK_MAX_KEYS;
-    let keys: BTreeSet<Key<'_>> = marks.iter().map(|(_, key)| (queue, key.as_str())).collect();
-    look_at(tx, controls, &Vec::from_iter(keys))?;
+    wakeups.iter().try_for_each(|(at, key)| tx.write(sql::DELETE_WAKEUP, params![queue, at, key]))?;
+    let all = wakeups.len() < WAKEUPS_MAX_COUNT;
+    let keys: BTreeSet<Key<'_>> = wakeups.iter().map(|(_, key)| (queue, key.as_str())).collect();
+    evaluate(tx, controls, &Vec::from_iter(keys))?;
     Ok(all)
 }
 
@@ -146,29 +150,29 @@ pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
 pub(super) type Key<'a> = (&'a str, &'a str);
 
 /// Re-evaluates whether jobs of these keys may start; returns when the first job that a rate holds back may start.
-pub(super) fn look_at(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
+pub(super) fn evaluate(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -> StoreResult<Option<Timestamp>> {
     keys.iter().try_for_each(|(queue, key)| tx.write(sql::DELETE_HEADS, params![queue, key]))?;
-    let (passed, names) = (passed_keys(tx, controls, keys)?, names(tx, keys)?);
+    let (usages, names) = (key_usages(tx, controls, keys)?, names(tx, keys)?);
     let (mut first_opens_at, mut lines) = (None, Vec::new());
-    for (((queue, key), passed), names) in keys.iter().zip(&passed).zip(&names) {
+    for (((queue, key), usage), names) in keys.iter().zip(&usages).zip(&names) {
         let limits = controls.limits(queue);
-        if limits.key_free(passed, tx.now) > 0 {
+        if limits.key_free(usage, tx.now) > 0 {
             // Claims take either no suspects or only suspects; each kind needs its own head.
             let lanes = names.iter().flat_map(|name| [false, true].map(|suspects| Lane::new(*queue, name, suspects)));
             lines.extend(lanes.map(|lane| ((*queue, *key), lane, 1)));
             continue;
         }
         // A freed slot leads to a re-evaluation; the passing of time needs a wakeup.
-        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&passed.starts, tx.now));
+        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&usage.starts, tx.now));
         if let Some(opens_at) = opens_at.filter(|at| *at > tx.now && !names.is_empty()) {
-            mark_at(tx, opens_at, queue, key)?;
+            wake_at(tx, opens_at, queue, key)?;
             first_opens_at = first_opens_at.into_iter().chain([opens_at]).min();
         }
     }
     let turns = turns(tx, controls, lines.iter().map(|(key, ..)| *key))?;
-    let wanted: Vec<_> = lines.iter().map(|(key, lane, many)| (*key, lane, *many)).collect();
-    for (line, (level, run_at, seq)) in first_of(tx, &wanted)? {
-        let ((queue, key), Lane { name, .. }, _) = wanted[line];
+    let heads: Vec<_> = lines.iter().map(|(key, lane, count)| (*key, lane, *count)).collect();
+    for (line, (level, run_at, seq)) in first_of(tx, &heads)? {
+        let ((queue, key), Lane { name, .. }, _) = heads[line];
         let turn = turns.of((queue, key)).max(turns.of((queue, QUEUE))) as i64;
         tx.write(sql::INSERT_HEAD, params![queue, name, level, turn, run_at, seq, key])?;
     }
@@ -184,8 +188,8 @@ fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
         let found = tx.db.all_each(
             sql::KEYED_NAME,
             &mut |row| {
-                more.iter().try_for_each(|place| {
-                    let ((queue, key), last) = (keys[*place], names[*place].last().map_or("", String::as_str));
+                more.iter().try_for_each(|index| {
+                    let ((queue, key), last) = (keys[*index], names[*index].last().map_or("", String::as_str));
                     row(params![queue, key, last])
                 })
             },
@@ -193,9 +197,9 @@ fn names(tx: &Tx<'_>, keys: &[Key<'_>]) -> StoreResult<Vec<Vec<String>>> {
         )?;
         let found = found.into_iter().map(|(step, name)| (more[step], name));
         more = found
-            .map(|(place, name)| {
-                names[place].push(name);
-                place
+            .map(|(index, name)| {
+                names[index].push(name);
+                index
             })
             .collect();
     }
@@ -210,9 +214,9 @@ pub(super) fn first_of(tx: &Tx<'_>, lines: &[(Key<'_>, &Lane, u32)]) -> StoreRes
     tx.db.all_each(
         sql::KEYED_FIRST,
         &mut |row| {
-            lines.iter().try_for_each(|((queue, key), lane, many)| {
+            lines.iter().try_for_each(|((queue, key), lane, count)| {
                 let (first, last) = lane.levels();
-                row(params![queue, key, lane.name, many, first, last])
+                row(params![queue, key, lane.name, count, first, last])
             })
         },
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
@@ -242,7 +246,7 @@ pub(super) fn turns<'k>(
         &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key])),
         |row| row.get::<i64>(0),
     )?;
-    Ok(Turns(found.into_iter().map(|(place, turn)| (keys[place], turn as u64)).collect()))
+    Ok(Turns(found.into_iter().map(|(index, turn)| (keys[index], turn as u64)).collect()))
 }
 
 pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) -> StoreResult<Vec<(Timestamp, u32)>> {
@@ -251,7 +255,7 @@ pub(super) fn starts(tx: &Tx<'_>, rate: Option<Rate>, queue: &str, key: &str) ->
 }
 
 /// The usage of a limit, with all recorded starts.
-pub(crate) fn passed(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<LimitUsage> {
+pub(crate) fn usage(db: &dyn Db, now: Timestamp, queue: &str, key: Option<&str>) -> StoreResult<LimitUsage> {
     let now = now.as_micros();
     let running = match key {
         Some(key) => db.only(sql::HELD_OF_KEY, params![queue, key, now], |row| row.get(0))?,
@@ -264,17 +268,17 @@ fn start(row: &dyn Row) -> StoreResult<(Timestamp, u32)> {
     Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?))
 }
 
-pub(super) fn passed_keys(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -> StoreResult<Vec<LimitUsage>> {
+pub(super) fn key_usages(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) -> StoreResult<Vec<LimitUsage>> {
     let running = tx.db.only_each(
         sql::HELD_OF_KEY,
         &mut |row| keys.iter().try_for_each(|(queue, key)| row(params![queue, key, tx.now.as_micros()])),
         |row| row.get(0),
     )?;
-    let mut passed: Vec<_> = running.into_iter().map(|running| LimitUsage { running, starts: Vec::new() }).collect();
+    let mut usages: Vec<_> = running.into_iter().map(|running| LimitUsage { running, starts: Vec::new() }).collect();
     let rated: Vec<_> = keys
         .iter()
         .enumerate()
-        .filter_map(|(place, (queue, key))| Some((place, queue, key, controls.limits(queue).key_rate?.horizon(tx.now))))
+        .filter_map(|(index, (queue, key))| Some((index, queue, key, controls.limits(queue).key_rate?.horizon(tx.now))))
         .collect();
     let starts = tx.db.all_each(
         sql::STARTS,
@@ -282,12 +286,12 @@ pub(super) fn passed_keys(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>
         start,
     )?;
     for (found, start) in starts {
-        passed[rated[found].0].starts.push(start);
+        usages[rated[found].0].starts.push(start);
     }
-    Ok(passed)
+    Ok(usages)
 }
 
-pub(super) fn passed_queue(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<LimitUsage> {
+pub(super) fn queue_usage(tx: &Tx<'_>, limits: &Limits, queue: &str) -> StoreResult<LimitUsage> {
     let running = tx.db.only(sql::HELD_OF_QUEUE, params![queue, tx.now.as_micros()], |row| row.get(0))?;
     Ok(LimitUsage { running, starts: starts(tx, limits.rate, queue, QUEUE)? })
 }

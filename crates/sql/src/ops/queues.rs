@@ -39,7 +39,7 @@ fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool>
     if saved {
         tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, action])?;
         // The queue may have been resumed, so its jobs may start now.
-        tx.woke_work = true;
+        tx.new_work = true;
     }
     Ok(saved)
 }

@@ -107,7 +107,7 @@ pub(crate) fn pending_by_user(db: &dyn Db, limit: usize) -> StoreResult<Vec<Pend
     let users = db.all(sql::PENDING_BY_USER, &[], |row| {
         Ok(Pending { user_id: row.get(0)?, name: row.get(1)?, count: row.get(2)? })
     })?;
-    Ok(pending::with_nobodys(users, counts(db)?, limit))
+    Ok(pending::with_userless(users, counts(db)?, limit))
 }
 
 pub(crate) fn dead_by_name(db: &dyn Db, since: Timestamp, until: Timestamp) -> StoreResult<Vec<(String, u64)>> {

@@ -20,7 +20,7 @@ pub(crate) struct ReadyEntry<'a> {
 }
 
 /// The index entry that a job has if it is queued.
-pub(crate) fn standing(job: &Job, seq: i64) -> ReadyEntry<'_> {
+pub(crate) fn ready_entry(job: &Job, seq: i64) -> ReadyEntry<'_> {
     let Spec { queue, name, priority, options, .. } = &job.spec;
     let key = options.concurrency_key.as_deref();
     let level = Level::of(*priority, job.is_suspect());
@@ -73,23 +73,24 @@ impl<'l> ReadyJob<'l> {
         Order { rank, run_at: Timestamp::from_micros(self.run_at), tie: self.seq as u128 }
     }
 
-    pub(crate) fn standing(&self) -> ReadyEntry<'_> {
+    /// The index entry of the job.
+    pub(crate) fn entry(&self) -> ReadyEntry<'_> {
         let Self { lane: Lane { queue, name, .. }, level, run_at, seq, limit_key } = self;
         let key = limit_key.as_deref().filter(|key| !key.is_empty());
         ReadyEntry { queue, name, level: *level, run_at: *run_at, seq: *seq, key }
     }
 }
 
-/// The first positions of lanes, up to `limit` for each.
+/// The first jobs of lanes, up to `limit` for each.
 pub(crate) fn heads<'l>(tx: &Tx<'_>, lanes: &'l [Lane], limit: usize) -> StoreResult<Vec<ReadyJob<'l>>> {
-    let mut places = Vec::new();
-    read_heads(tx, lanes, limit, &mut |place| {
-        places.push(place);
+    let mut jobs = Vec::new();
+    read_heads(tx, lanes, limit, &mut |job| {
+        jobs.push(job);
     })?;
-    Ok(places)
+    Ok(jobs)
 }
 
-/// Calls `each` with the first positions of lanes, up to `limit` for each.
+/// Calls `each` with the first jobs of lanes, up to `limit` for each.
 pub(crate) fn read_heads<'l>(
     tx: &Tx<'_>,
     lanes: &'l [Lane],

@@ -7,7 +7,7 @@ use punctual_core::{Status, StoreResult, Timestamp, WorkflowId, limits};
 use super::{
     change::{forget_death, kept_until},
     flow, queue_limits, read,
-    ready::standing,
+    ready::ready_entry,
     rows::JobRow,
     statements as sql, tokens,
     tx::Tx,
@@ -67,7 +67,7 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
 fn leave(tx: &mut Tx<'_>, JobRow { seq, job, .. }: &JobRow) -> StoreResult<()> {
     let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
     if job.status == Status::Queued {
-        queue_limits::leave(tx, standing(job, *seq))?;
+        queue_limits::leave(tx, ready_entry(job, *seq))?;
     }
     tx.write(sql::DELETE_DUE, params![run_at, seq])?;
     tx.write(sql::DELETE_WAITING, params![run_at, seq])?;

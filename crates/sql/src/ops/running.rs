@@ -47,8 +47,8 @@ impl Running {
 
     fn read_each(db: &dyn Db, statement: Statement, ids: &[[u8; 16]]) -> StoreResult<HashMap<[u8; 16], Self>> {
         let mut found = HashMap::new();
-        db.read_each(statement, &mut |row| ids.iter().try_for_each(|id| row(params![id])), &mut |place, row| {
-            found.insert(ids[place], Self::of(row)?);
+        db.read_each(statement, &mut |row| ids.iter().try_for_each(|id| row(params![id])), &mut |index, row| {
+            found.insert(ids[index], Self::of(row)?);
             Ok(())
         })?;
         Ok(found)

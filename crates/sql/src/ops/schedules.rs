@@ -68,8 +68,8 @@ fn save_one(tx: &mut Tx<'_>, save: &ScheduleSave) -> StoreResult<bool> {
     )? == 1;
     if saved {
         enqueue(tx, jobs)?;
-        if let Some(what) = done {
-            record(tx, &schedule.spec.name, &schedule.updated_by, what)?;
+        if let Some(action) = done {
+            record(tx, &schedule.spec.name, &schedule.updated_by, action)?;
         }
     }
     Ok(saved)
@@ -83,8 +83,8 @@ pub(crate) fn remove(tx: &Tx<'_>, name: &str, actor: &str) -> StoreResult<bool> 
     Ok(removed)
 }
 
-fn record(tx: &Tx<'_>, name: &str, actor: &str, what: &str) -> StoreResult<()> {
-    tx.write(sql::INSERT_SCHEDULE_EVENT, params![name, tx.now.as_micros(), actor, what])
+fn record(tx: &Tx<'_>, name: &str, actor: &str, action: &str) -> StoreResult<()> {
+    tx.write(sql::INSERT_SCHEDULE_EVENT, params![name, tx.now.as_micros(), actor, action])
 }
 
 pub(crate) fn events(db: &dyn Db, name: &str, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {

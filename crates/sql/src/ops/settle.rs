@@ -25,11 +25,11 @@ const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
 pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
     tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
     slots::occupy(tx, held, id)?;
-    keep(tx, held, status, None)
+    insert_attempt(tx, held, status, None)
 }
 
 /// Stores the row of an attempt that has ended.
-fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&str>) -> StoreResult<()> {
+fn insert_attempt(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&str>) -> StoreResult<()> {
     tx.write(
         sql::INSERT_ATTEMPT,
         params![
@@ -43,7 +43,7 @@ fn keep(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&s
             error,
         ],
     )?;
-    tx.rollup(&held.queue, &held.name, Measure::Ended(status), held.started_at, tx.now);
+    tx.rollup(&held.queue, &held.name, Measure::Ended(status), held.started_at);
     if let Some(limit_key) = &held.limit_key {
         queue_limits::freed(tx, &held.queue, limit_key);
     }
@@ -63,14 +63,14 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult
     let mut found = find(tx, settlements)?;
     tx.expect_events(settlements.iter().map(|settlement| settlement.ending.path().len()).sum())?;
     let (mut settled, mut ends) = (vec![Settled::Stale; settlements.len()], Vec::new());
-    for (place, settlement) in settlements.iter().enumerate() {
+    for (index, settlement) in settlements.iter().enumerate() {
         let id = settlement.attempt.job.to_bytes();
         if end_remembered(tx, settlement, &mut found)? {
-            settled[place] = Settled::Done;
+            settled[index] = Settled::Done;
         } else if found.get(&id).is_some_and(|held| may_end(tx, held, settlement))
             && let Some(held) = found.remove(&id)
         {
-            settled[place] = Settled::Done;
+            settled[index] = Settled::Done;
             ends.push((settlement, held));
         }
     }
@@ -130,8 +130,19 @@ fn is_lost(tx: &Tx<'_>, held: &Running) -> bool {
 /// Ends the execution of a job whose row was removed from the running table; `start` is its next start time, if any.
 fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, start: Option<i64>) -> StoreResult<()> {
     let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    keep(tx, held, settlement.attempt_status, error.as_deref())?;
-    rest(tx, settlement, held, start, error.as_deref())
+    let error = error.as_deref();
+    insert_attempt(tx, held, settlement.attempt_status, error)?;
+    save_job(tx, &EndedExecution { settlement, held, start, error })
+}
+
+/// An execution whose row was removed from the running table.
+struct EndedExecution<'a> {
+    settlement: &'a Settlement,
+    held: &'a Running,
+    /// The next start time of the job, if any.
+    start: Option<i64>,
+    /// The settlement's error as it is stored.
+    error: Option<&'a str>,
 }
 
 /// The next start times of the jobs that will start again.
@@ -154,13 +165,8 @@ fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<
 }
 
 /// Stores the job's new status as decided by the settlement.
-fn rest(
-    tx: &mut Tx<'_>,
-    settlement: &Settlement,
-    held: &Running,
-    start: Option<i64>,
-    error: Option<&str>,
-) -> StoreResult<()> {
+fn save_job(tx: &mut Tx<'_>, ended: &EndedExecution<'_>) -> StoreResult<()> {
+    let EndedExecution { settlement, held, start, error } = *ended;
     let status = settlement.ending.status();
     let mut last_event = held.last_event;
     for step in settlement.ending.path() {
@@ -200,20 +206,21 @@ fn rest(
     tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
     if status == Status::Dead {
         tx.write(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
-        tx.rollup(&held.queue, &held.name, Measure::Died, held.started_at, tx.now);
+        tx.rollup(&held.queue, &held.name, Measure::Died, held.started_at);
     }
     if held.flow && status.is_finished() {
         tx.ended(settlement.attempt.job, held.seq, Status::Processing, status);
     }
-    tx.woke_work |= status.is_active();
-    tx.woke_jobs = true;
+    tx.new_work |= status.is_active();
+    tx.jobs_changed = true;
     Ok(())
 }
 
 /// Extends leases that had not expired when the renewal was requested; returns which attempts were still held.
 pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
     // The new lease begins now, so that the worker's own estimate, which begins at its request, never outlasts it.
-    let (asked, until, worker) = (tx.asked.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
+    let (requested_at, until, worker) =
+        (tx.requested_at.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
     // Sorted, because other transactions lock the rows in the same order.
     let mut sorted = attempts.to_vec();
     sorted.sort_unstable();
@@ -222,10 +229,10 @@ pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &
         sql::EXTEND_LEASE,
         &mut |row| {
             let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run);
-            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, asked, until]))
+            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, requested_at, until]))
         },
-        &mut |place, _| {
-            kept.insert(sorted[place]);
+        &mut |index, _| {
+            kept.insert(sorted[index]);
             Ok(())
         },
     )?;
@@ -252,8 +259,8 @@ pub(crate) fn confirm_at(
     tx.db.read_each(
         sql::CONFIRM,
         &mut |row| sorted.iter().try_for_each(|one| row(params![one.job.to_bytes(), one.run, worker, now])),
-        &mut |place, _| {
-            confirmed.insert(sorted[place]);
+        &mut |index, _| {
+            confirmed.insert(sorted[index]);
             Ok(())
         },
     )?;
@@ -264,28 +271,28 @@ pub(crate) fn confirm_at(
 pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
     let ids: Vec<_> = attempts.iter().map(|attempt| attempt.job.to_bytes()).collect();
     let held = Running::find_each(db, &ids)?;
-    let holds = |(attempt, id): (&AttemptId, &[u8; 16])| {
+    let is_held = |(attempt, id): (&AttemptId, &[u8; 16])| {
         held.get(id).is_some_and(|running| running.run == attempt.run && running.worker == worker)
     };
-    Ok(attempts.iter().zip(&ids).map(holds).collect())
+    Ok(attempts.iter().zip(&ids).map(is_held).collect())
 }
 
 /// Stores progress and logs of running handlers.
-pub(crate) fn note(tx: &mut Tx<'_>, notes: &[ProgressReport]) -> StoreResult<()> {
-    for note in notes {
-        let progress = note.progress.as_ref().map(rows::text).transpose()?;
-        write_note(tx, note, progress.as_deref())?;
+pub(crate) fn report_progress(tx: &mut Tx<'_>, reports: &[ProgressReport]) -> StoreResult<()> {
+    for report in reports {
+        let progress = report.progress.as_ref().map(rows::text).transpose()?;
+        write_report(tx, report, progress.as_deref())?;
     }
     Ok(())
 }
 
-fn write_note(tx: &mut Tx<'_>, note: &ProgressReport, progress: Option<&str>) -> StoreResult<()> {
-    let (id, run) = (note.attempt.job.to_bytes(), note.attempt.run);
+fn write_report(tx: &mut Tx<'_>, report: &ProgressReport, progress: Option<&str>) -> StoreResult<()> {
+    let (id, run) = (report.attempt.job.to_bytes(), report.attempt.run);
     if let Some(progress) = progress {
-        tx.write(sql::SET_PROGRESS, params![id, run, note.worker.to_bytes(), progress])?;
-        tx.woke_jobs = true;
+        tx.write(sql::SET_PROGRESS, params![id, run, report.worker.to_bytes(), progress])?;
+        tx.jobs_changed = true;
     }
-    for (number, line) in &note.lines {
+    for (number, line) in &report.lines {
         tx.write(sql::INSERT_LOG, params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) fn occupy(tx: &Tx<'_>, held: &Running, id: [u8; 16]) -> StoreResult<(
     let Some(limit_key) = held.limit_key.as_deref().filter(|_| held.lease_until > tx.now) else { return Ok(()) };
     let until = held.lease_until.as_micros();
     tx.write(sql::INSERT_SLOT, params![id, held.run, held.worker.to_bytes(), held.queue, limit_key, until])?;
-    queue_limits::mark_at(tx, held.lease_until, &held.queue, limit_key)
+    queue_limits::wake_at(tx, held.lease_until, &held.queue, limit_key)
 }
 
 /// Releases the slots of handlers that have ended, or are not waited for any longer.

@@ -78,8 +78,8 @@ macro_rules! store_by_operations {
                 self.write_soon(move |tx| slots::release(tx, worker, &attempts)).await
             }
 
-            async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
-                self.write_soon(move |tx| settle::note(tx, &notes)).await
+            async fn report_progress(&self, reports: Vec<ProgressReport>) -> StoreResult<()> {
+                self.write_soon(move |tx| settle::report_progress(tx, &reports)).await
             }
 
             async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
@@ -226,7 +226,7 @@ macro_rules! store_by_operations {
 
             async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
                 let now = self.now();
-                self.read(move |db| queue_limits::passed(db, now, &queue, key.as_deref())).await
+                self.read(move |db| queue_limits::usage(db, now, &queue, key.as_deref())).await
             }
 
             async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {

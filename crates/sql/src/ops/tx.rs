@@ -22,17 +22,17 @@ pub(crate) struct Tx<'c> {
     /// The timestamp of everything that this operation writes.
     pub(crate) now: Timestamp,
     /// When the operation was requested, if it waited long for the writer; otherwise equal to `now`.
-    pub(crate) asked: Timestamp,
+    pub(crate) requested_at: Timestamp,
     /// How long the operation waited for the writer.
     pub(crate) waited: Duration,
     /// Whether there are new jobs to claim.
-    pub(crate) woke_work: bool,
+    pub(crate) new_work: bool,
     /// Whether a job changed that a subscriber may be waiting for.
-    pub(crate) woke_jobs: bool,
+    pub(crate) jobs_changed: bool,
     /// Ranges of event numbers reserved for this operation, in ascending order.
     numbers: VecDeque<Range<i64>>,
     /// Changes of the counters, by queue and name; written once at the end instead of once per row.
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneCounters>,
     /// Jobs whose end has consequences that are not yet applied, with their row numbers and final statuses.
     pub(crate) ended: BTreeMap<JobId, (i64, Status)>,
     /// Concurrency keys whose jobs were added, removed or finished and whose limits are not yet re-evaluated.
@@ -57,7 +57,7 @@ pub(crate) type Held = HashMap<[u8; 16], Running>;
 const HELD_MAX_COUNT: usize = 16_384;
 
 #[derive(Debug)]
-struct Lane {
+struct LaneCounters {
     queue: String,
     name: String,
     counts: [i64; Status::ALL.len()],
@@ -69,10 +69,10 @@ impl<'c> Tx<'c> {
         Self {
             db,
             now,
-            asked: now,
+            requested_at: now,
             waited: Duration::ZERO,
-            woke_work: false,
-            woke_jobs: false,
+            new_work: false,
+            jobs_changed: false,
             numbers: VecDeque::new(),
             lanes: Vec::new(),
             ended: BTreeMap::new(),
@@ -117,32 +117,19 @@ impl<'c> Tx<'c> {
 
     /// Writes an event; returns its number, which the job's next event must reference.
     pub(crate) fn event(&mut self, job: i64, previous: Option<i64>, line: EventLine<'_>) -> StoreResult<i64> {
-        self.event_at(self.now, job, previous, line)
+        self.past_event(NewEvent { job, previous, at: self.now, line })
     }
 
-    /// Like `event`, for an event that happened at another time.
-    pub(crate) fn event_at(
-        &mut self,
-        at: Timestamp,
-        job: i64,
-        previous: Option<i64>,
-        line: EventLine<'_>,
-    ) -> StoreResult<i64> {
+    /// Like `event`, for an event with a time of its own.
+    pub(crate) fn past_event(&mut self, event: NewEvent<'_>) -> StoreResult<i64> {
         let number = self.number_event()?;
-        self.write_event(number, at, job, previous, line)?;
+        self.write_event(number, event)?;
         Ok(number)
     }
 
     /// Writes an event whose number is already assigned.
-    pub(crate) fn write_event(
-        &self,
-        number: i64,
-        at: Timestamp,
-        job: i64,
-        previous: Option<i64>,
-        line: EventLine<'_>,
-    ) -> StoreResult<()> {
-        let EventLine { status, run, actor, detail } = line;
+    pub(crate) fn write_event(&self, number: i64, event: NewEvent<'_>) -> StoreResult<()> {
+        let NewEvent { job, previous, at, line: EventLine { status, run, actor, detail } } = event;
         self.write(
             sql::INSERT_EVENT,
             params![number, job, previous, at.as_micros(), status.as_str(), run, actor, detail],
@@ -168,9 +155,9 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Records the duration from `start` to `end` in the histogram of a measure.
-    pub(crate) fn rollup(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp, end: Timestamp) {
-        let bucket = measure::bucket(end.since(start));
+    /// Records the duration since `start` in the histogram of a measure.
+    pub(crate) fn rollup(&mut self, queue: &str, name: &str, measure: Measure, start: Timestamp) {
+        let bucket = measure::bucket(self.now.since(start));
         *self.lane(queue, name).rollups.entry((measure, bucket)).or_default() += 1;
     }
 
@@ -202,8 +189,8 @@ impl<'c> Tx<'c> {
             &mut |row| ends.iter().try_for_each(|(seq, ..)| row(params![seq])),
             |row| row.get::<Option<[u8; 16]>>(0),
         )?;
-        for (place, workflow) in workflows {
-            let (_, from, to) = ends[place];
+        for (index, workflow) in workflows {
+            let (_, from, to) = ends[index];
             workflow.into_iter().for_each(|id| self.count_end_of(WorkflowId::from_bytes(id), from, to));
         }
         Ok(())
@@ -218,14 +205,14 @@ impl<'c> Tx<'c> {
         }
     }
 
-    fn lane(&mut self, queue: &str, name: &str) -> &mut Lane {
-        let is = |lane: &Lane| lane.name == name && lane.queue == queue;
+    fn lane(&mut self, queue: &str, name: &str) -> &mut LaneCounters {
+        let is = |lane: &LaneCounters| lane.name == name && lane.queue == queue;
         if !self.lanes.get(self.last_lane).is_some_and(is) {
             self.last_lane = self.lanes.iter().position(is).unwrap_or(self.lanes.len());
         }
         if self.last_lane == self.lanes.len() {
             let (queue, name) = (queue.to_owned(), name.to_owned());
-            self.lanes.push(Lane { queue, name, counts: [0; Status::ALL.len()], rollups: HashMap::new() });
+            self.lanes.push(LaneCounters { queue, name, counts: [0; Status::ALL.len()], rollups: HashMap::new() });
         }
         &mut self.lanes[self.last_lane]
     }
@@ -258,8 +245,8 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    fn write_lane(&self, lane: &Lane) -> StoreResult<()> {
-        let Lane { queue, name, counts, rollups } = lane;
+    fn write_lane(&self, lane: &LaneCounters) -> StoreResult<()> {
+        let LaneCounters { queue, name, counts, rollups } = lane;
         for (status, change) in Status::ALL.iter().zip(counts) {
             if *change != 0 {
                 self.write(sql::ADD_COUNT, params![queue, name, status.as_str(), change])?;
@@ -277,8 +264,19 @@ impl<'c> Tx<'c> {
 /// last step of every operation.
 pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
     flow::follow(tx)?;
-    queue_limits::look_at_touched(tx)?;
+    queue_limits::evaluate_touched(tx)?;
     tx.write_counters()
+}
+
+/// An event of a job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewEvent<'a> {
+    /// The row number of the job.
+    pub(crate) job: i64,
+    /// The number of the job's previous event.
+    pub(crate) previous: Option<i64>,
+    pub(crate) at: Timestamp,
+    pub(crate) line: EventLine<'a>,
 }
 
 /// The contents of one event, besides its job and time.

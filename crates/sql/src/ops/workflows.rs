@@ -56,8 +56,8 @@ pub(crate) fn nodes(db: &dyn Db, workflow: WorkflowId) -> StoreResult<Vec<Node>>
         &mut |row| nodes.iter().try_for_each(|(seq, _): &(i64, Node)| row(params![seq])),
         |row| row.get(0).map(JobId::from_bytes),
     )?;
-    for (place, parent) in parents {
-        nodes[place].1.parents.push(parent);
+    for (index, parent) in parents {
+        nodes[index].1.parents.push(parent);
     }
     nodes.iter_mut().for_each(|(_, node)| node.parents.sort_unstable());
     Ok(nodes.into_iter().map(|(_, node)| node).collect())
@@ -86,5 +86,5 @@ pub(crate) fn results(db: &dyn Db, jobs: &[JobId]) -> StoreResult<Vec<(JobId, Js
         db.all_each(sql::RESULT, &mut |row| jobs.iter().try_for_each(|id| row(params![id.to_bytes()])), |row| {
             row.get::<Option<Box<str>>>(0)
         })?;
-    Ok(results.into_iter().filter_map(|(place, text)| Some((jobs[place], Json::trusted(text?)))).collect())
+    Ok(results.into_iter().filter_map(|(index, text)| Some((jobs[index], Json::trusted(text?)))).collect())
 }

@@ -26,11 +26,11 @@ pub(crate) struct Batcher<T, R> {
 }
 
 struct State<T, R> {
-    waiting: Vec<Call<T, R>>,
+    waiting: Vec<PendingCall<T, R>>,
     under_way: usize,
 }
 
-struct Call<T, R> {
+struct PendingCall<T, R> {
     items: Vec<T>,
     caller: oneshot::Sender<Result<Vec<R>, StoreError>>,
 }
@@ -45,7 +45,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
         let (caller, answer) = oneshot::channel();
         let begin = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.waiting.push(Call { items, caller });
+            state.waiting.push(PendingCall { items, caller });
             let begin = state.under_way < UNDER_WAY_MAX;
             state.under_way += usize::from(begin);
             begin
@@ -65,7 +65,7 @@ async fn run<T: Clone + Send + 'static, R: Send + 'static>(state: Arc<Mutex<Stat
 }
 
 /// Takes the next batch. If no call is waiting, returns `None` and counts the calling task as finished.
-fn next<T, R>(state: &Mutex<State<T, R>>) -> Option<Vec<Call<T, R>>> {
+fn next<T, R>(state: &Mutex<State<T, R>>) -> Option<Vec<PendingCall<T, R>>> {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     if state.waiting.is_empty() {
         state.under_way -= 1;
@@ -80,7 +80,7 @@ fn next<T, R>(state: &Mutex<State<T, R>>) -> Option<Vec<Call<T, R>>> {
     Some(state.waiting.drain(..count).collect())
 }
 
-async fn do_batch<T: Clone, R>(mut batch: Vec<Call<T, R>>, work: &Work<T, R>) {
+async fn do_batch<T: Clone, R>(mut batch: Vec<PendingCall<T, R>>, work: &Work<T, R>) {
     if let [_] = batch.as_slice() {
         let call = batch.remove(0);
         // An error means that the caller no longer waits for the answer.

@@ -14,11 +14,11 @@ use sqlx::{PgConnection, Row};
 use super::{
     changes,
     core::Core,
-    enqueue::{self, How, Ids},
+    enqueue::{Enqueue, Ids},
     error,
-    flow::{self, Tables},
+    flow::{self, FlowWriter, Tables},
     keys,
-    locking::{self, Held},
+    locking::{self, LockedJob},
     partition_creation, partition_retention, queue_limits, rows,
     session::Unit,
     statements as sql, tokens,
@@ -42,15 +42,15 @@ pub(crate) async fn change_and_enqueue(
     for _ in 0..TRIES_MAX {
         match try_change(store, changes, jobs).await {
             Ok(changed) => {
-                store.outlook.changed();
-                store.hints.tell_work();
-                store.hints.tell_jobs();
+                store.scan_bounds.changed();
+                store.hints.notify_work();
+                store.hints.notify_jobs();
                 return Ok(changed);
             }
             // A job changed state between being read and being locked.
             Err(error)
-                if error::has_moved_on(&error)
-                    || error::gave_way(&error)
+                if error::is_concurrent_change(&error)
+                    || error::is_retryable(&error)
                     || partition_creation::is_conflict(&error) => {}
             Err(error) => return Err(store.sessions.error(error)),
         }
@@ -67,62 +67,71 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
     let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
     // Together with the parents of the new jobs, to lock all of them in one order.
     let parents: BTreeSet<JobId> = new.iter().flat_map(|job| job.parents.iter().copied()).collect();
-    let mut jobs = hold(&mut unit, &(&ids | &parents), &family, now).await?;
+    let mut jobs = lock(&mut unit, &(&ids | &parents), &family, now).await?;
     let (mut answers, mut ended) = (Vec::with_capacity(changes.len()), BTreeMap::new());
     for change in changes {
-        let Some(held) = jobs.get_mut(&change.job) else {
+        let Some(locked) = jobs.get_mut(&change.job) else {
             answers.push(Changed::NotFound);
             continue;
         };
-        let before = held.clone();
-        if let Err(refused) = keys::retake(&mut unit, change.verb, &held.job, now).await? {
+        let before = locked.clone();
+        if let Err(refused) = keys::retake(&mut unit, change.verb, &locked.job, now).await? {
             answers.push(Changed::Refused(refused));
             continue;
         }
-        answers.push(match change::apply(change.verb, &mut held.job, now) {
+        answers.push(match change::apply(change.verb, &mut locked.job, now) {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
             Ok(false) => {
-                let by = (Some(change.actor.as_str()), change.reason.as_deref());
-                replace(&mut unit, &before, held, now, by).await?;
-                if held.job.status.is_finished() {
-                    ended.insert(change.job, held.job.status);
+                let event = ChangeEvent { at: now, actor: &change.actor, detail: change.reason.as_deref() };
+                replace(&mut unit, &before, locked, event).await?;
+                if locked.job.status.is_finished() {
+                    ended.insert(change.job, locked.job.status);
                 }
                 Changed::Done
             }
         });
     }
-    let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, ended, &family).await?;
-    let standings = locking::look(&mut unit, &parents).await?;
-    enqueue::enqueue_held(store, &mut unit, new, How { ids: Ids::New, tells: store.tells() }, &standings).await?;
+    let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
+    let woken = writer.follow(&mut unit, ended, &family).await?;
+    let parents = locking::states(&mut unit, &parents).await?;
+    let enqueue = Enqueue { store, ids: Ids::New, dispatched_by: store.dispatched_by() };
+    enqueue.run_with_parents(&mut unit, new, &parents).await?;
     unit.done().await?;
-    let queued = jobs.values().filter(|held| held.job.status == Status::Queued);
-    queued.for_each(|held| store.lanes.put(held.lane, held.job.run_at));
+    let queued = jobs.values().filter(|locked| locked.job.status == Status::Queued);
+    queued.for_each(|locked| store.lanes.put(locked.lane, locked.job.run_at));
     flow::announce(store, &woken);
     Ok(answers)
 }
 
 /// Locks jobs and the rows of the waiting jobs in `family`, and reads the jobs.
-async fn hold(
+async fn lock(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,
     family: &BTreeSet<JobId>,
     now: Timestamp,
-) -> sqlx::Result<BTreeMap<JobId, Held>> {
-    if locking::hold(connection, ids, family, now).await?.is_none() {
-        return Err(error::moved_on());
+) -> sqlx::Result<BTreeMap<JobId, LockedJob>> {
+    if locking::lock(connection, ids, family, now).await?.is_none() {
+        return Err(error::concurrent_change());
     }
     let (uuids, times) = locking::ids_and_times(ids);
     locking::read(connection, &uuids, &times).await
 }
 
+/// The event of a change, besides the job's new status.
+#[derive(Clone, Copy)]
+struct ChangeEvent<'a> {
+    at: Timestamp,
+    actor: &'a str,
+    detail: Option<&'a str>,
+}
+
 /// Moves a job from its state in `before` to its state in `after`, with one event.
 async fn replace(
     connection: &mut PgConnection,
-    before: &Held,
-    after: &mut Held,
-    now: Timestamp,
-    (actor, detail): (Option<&str>, Option<&str>),
+    before: &LockedJob,
+    after: &mut LockedJob,
+    event: ChangeEvent<'_>,
 ) -> sqlx::Result<()> {
     let (old, new) = (&before.job, &after.job);
     match old.status {
@@ -142,7 +151,7 @@ async fn replace(
     sqlx::query(*sql::CHANGE_SAVE)
         .bind(uuid(new.id))
         .bind(At(new.id.timestamp()))
-        .bind(At(now))
+        .bind(At(event.at))
         .bind(new.status.as_str())
         .bind(At(new.run_at))
         .bind(new.attempt as i32)
@@ -153,8 +162,8 @@ async fn replace(
         .bind(before.events)
         .bind(At(old.updated_at))
         .bind(run)
-        .bind(actor)
-        .bind(detail)
+        .bind(Some(event.actor))
+        .bind(event.detail)
         .bind(old.status.as_str())
         .bind(old.finished_at.map(At))
         .bind(pending(new.status) - pending(old.status))
@@ -179,7 +188,7 @@ async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
 /// Maintenance whose rows were changed by another transaction has done nothing, and is executed again later.
 fn or_nothing(done: sqlx::Result<usize>) -> sqlx::Result<usize> {
     match done {
-        Err(error) if error::has_moved_on(&error) => Ok(0),
+        Err(error) if error::is_concurrent_change(&error) => Ok(0),
         done => done,
     }
 }
@@ -192,23 +201,24 @@ pub(crate) async fn expire(store: &Core, keep: RetentionPolicy, limit: usize) ->
 async fn try_expire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
-    let ids = expirable(store, &mut unit, keep, now, limit).await?;
+    let ids = Expiry { keep, now, limit }.find(store, &mut unit).await?;
     let mut deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
     let family = flow::affected(&mut unit, deleted.clone()).await?;
-    let mut jobs = hold(&mut unit, &ids, &family, now).await?;
-    for (id, held) in &mut jobs {
-        let before = held.clone();
-        if change::keep_for_unique_key(&mut held.job, now) {
+    let mut jobs = lock(&mut unit, &ids, &family, now).await?;
+    for (id, locked) in &mut jobs {
+        let before = locked.clone();
+        if change::keep_for_unique_key(&mut locked.job, now) {
             deleted.remove(id);
-            keep_longer(&mut unit, &before.job, &held.job).await?;
+            keep_longer(&mut unit, &before.job, &locked.job).await?;
             continue;
         }
         // An operator may have deleted the job meanwhile.
-        if matches!(change::apply(Verb::Delete, &mut held.job, now), Ok(false)) {
-            replace(&mut unit, &before, held, now, (Some("retention"), None)).await?;
+        if matches!(change::apply(Verb::Delete, &mut locked.job, now), Ok(false)) {
+            replace(&mut unit, &before, locked, ChangeEvent { at: now, actor: "retention", detail: None }).await?;
         }
     }
-    let woken = flow::follow(&mut unit, store.sessions.clock(), Tables::Whole, deleted, &family).await?;
+    let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
+    let woken = writer.follow(&mut unit, deleted, &family).await?;
     unit.done().await?;
     flow::announce(store, &woken);
     Ok(ids.len())
@@ -221,30 +231,35 @@ async fn keep_longer(connection: &mut PgConnection, before: &Job, after: &Job) -
     query.bind(ms(before)).bind(ms(after)).execute(connection).await.map(drop)
 }
 
-async fn expirable(
-    store: &Core,
-    connection: &mut PgConnection,
+/// Which finished jobs expire: those whose retention period is over at a time, up to a number of them.
+struct Expiry {
     keep: RetentionPolicy,
     now: Timestamp,
     limit: usize,
-) -> sqlx::Result<BTreeSet<JobId>> {
-    let mut found: Vec<Uuid> = Vec::new();
-    let room = |found: &Vec<Uuid>| (limit - found.len().min(limit)) as i64;
-    // Only jobs that ended between the days that are removed as whole partitions.
-    let whole = partition_retention::whole(store, connection, keep).await?;
-    let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
-    let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
-    let times: Vec<_> = starts.zip(ends).filter(|(since, until)| since < until).collect();
-    for (status, end) in sql::ENDS {
-        let cutoff = now.before(keep.of(status));
-        for (since, until) in times.iter().filter(|(since, _)| *since <= cutoff) {
-            let query = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE).bind(At(cutoff)).bind(room(&found));
-            found.extend(query.bind(At(*since)).bind(At(*until)).bind(end).fetch_all(&mut *connection).await?);
+}
+
+impl Expiry {
+    /// The finished jobs to expire.
+    async fn find(&self, store: &Core, connection: &mut PgConnection) -> sqlx::Result<BTreeSet<JobId>> {
+        let Self { keep, now, limit } = *self;
+        let mut found: Vec<Uuid> = Vec::new();
+        let room = |found: &Vec<Uuid>| (limit - found.len().min(limit)) as i64;
+        // Only jobs that ended between the days that are removed as whole partitions.
+        let whole = partition_retention::whole(store, connection, keep).await?;
+        let starts = std::iter::once(Timestamp::MIN).chain(whole.iter().map(|day| day.plus(1).start()));
+        let ends = whole.iter().map(|day| day.start()).chain([Timestamp::MAX]);
+        let times: Vec<_> = starts.zip(ends).filter(|(since, until)| since < until).collect();
+        for (status, end) in sql::ENDS {
+            let cutoff = now.before(keep.of(status));
+            for (since, until) in times.iter().filter(|(since, _)| *since <= cutoff) {
+                let query = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE).bind(At(cutoff)).bind(room(&found));
+                found.extend(query.bind(At(*since)).bind(At(*until)).bind(end).fetch_all(&mut *connection).await?);
+            }
         }
+        let kept = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE_BY_JOB).bind(At(now)).bind(room(&found));
+        found.extend(kept.fetch_all(&mut *connection).await?);
+        Ok(found.into_iter().map(job_id).collect())
     }
-    let kept = sqlx::query_scalar::<_, Uuid>(*sql::EXPIRABLE_BY_JOB).bind(At(now)).bind(room(&found));
-    found.extend(kept.fetch_all(&mut *connection).await?);
-    Ok(found.into_iter().map(job_id).collect())
 }
 
 /// Removes deleted jobs with all rows that belong to them.
@@ -266,22 +281,22 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let ids: Vec<Uuid> =
         sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64).fetch_all(&mut *unit).await?;
-    let wanted: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
+    let ids: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
     let gone = |ids: &BTreeSet<JobId>| ids.iter().map(|id| (*id, Status::Deleted)).collect::<BTreeMap<_, _>>();
-    let family = flow::affected(&mut unit, gone(&wanted)).await?;
-    let held = locking::hold(&mut unit, &wanted, &family, store.clock_now()).await?.unwrap_or_default();
+    let family = flow::affected(&mut unit, gone(&ids)).await?;
+    let locked = locking::lock(&mut unit, &ids, &family, store.clock_now()).await?.unwrap_or_default();
     // A job that was claimed meanwhile is kept.
-    let of = |wanted: fn(Status) -> bool| {
-        held.iter().filter(move |(_, job)| wanted(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
+    let of = |matches: fn(Status) -> bool| {
+        locked.iter().filter(move |(_, job)| matches(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
     };
     let idle = of(|status| status != Status::Processing);
     let (active, followed) = (&of(Status::is_active) & &idle, &of(|status| status != Status::Deleted) & &idle);
-    let now = store.sessions.clock();
-    flow::count_ends(&mut unit, now, Tables::Whole, &gone(&active)).await?;
-    let woken = flow::follow(&mut unit, now, Tables::Whole, gone(&followed), &family).await?;
+    let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
+    writer.count_ends(&mut unit, &gone(&active)).await?;
+    let woken = writer.follow(&mut unit, gone(&followed), &family).await?;
     let removed = remove(&mut unit, idle.into_iter().map(uuid).collect()).await?;
     unit.done().await?;
-    store.outlook.changed();
+    store.scan_bounds.changed();
     flow::announce(store, &woken);
     Ok(removed)
 }
@@ -293,7 +308,7 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
     ids.sort_unstable();
     let times: Vec<At> = ids.iter().map(|id| At(job_id(*id).timestamp())).collect();
     sqlx::query(*sql::CHANGE_HOLD_JOBS).bind(&ids).bind(&times).execute(&mut *connection).await?;
-    locking::hold_keys(connection, &ids).await?;
+    locking::lock_keys(connection, &ids).await?;
     let removed: i64 = sqlx::query_scalar(*sql::DELETE_JOBS)
         .persistent(false)
         .bind(ids)
@@ -308,7 +323,7 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
     let now = store.sessions.now(&mut unit).await?;
     // A workflow with ends that are not yet rolled up is kept.
-    if may_fold(&mut unit).await? {
+    if try_lock_rollups(&mut unit).await? {
         sqlx::query(*sql::ROLL_UP_ENDS).execute(&mut *unit).await?;
     }
     // Many events have the same timestamp; a hash join finds the ones to remove.
@@ -333,15 +348,15 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
 }
 
 /// Takes the advisory lock for rolling up counters; returns whether it was free.
-async fn may_fold(connection: &mut PgConnection) -> sqlx::Result<bool> {
+async fn try_lock_rollups(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual fold'), hashtext(current_schema()))";
     sqlx::query_scalar(alone).fetch_one(connection).await
 }
 
 /// Rolls up the counters' changes, unless another process is doing so.
-pub(crate) async fn fold(store: &Core) -> sqlx::Result<()> {
+pub(crate) async fn roll_up(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
-    if may_fold(&mut unit).await? {
+    if try_lock_rollups(&mut unit).await? {
         for statement in [*sql::ROLL_UP_COUNTS, *sql::ROLL_UP_PENDING, *sql::ROLL_UP_ROLLUPS, *sql::ROLL_UP_ENDS] {
             sqlx::query(statement).execute(&mut *unit).await?;
         }

@@ -20,9 +20,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// The maximum assumed age of the transactions that are open at the first read.
 const OPEN_MAX: Duration = Duration::from_secs(300);
 
-/// The state of the server's transactions at one read.
+/// The server's transactions at one read.
 #[derive(Debug, Clone, PartialEq)]
-struct Stand {
+struct TransactionSnapshot {
     at: Timestamp,
     /// All transactions with a lower number had begun.
     next: i64,
@@ -30,7 +30,7 @@ struct Stand {
     open: Vec<(i64, Timestamp)>,
 }
 
-impl Stand {
+impl TransactionSnapshot {
     async fn now(store: &Core, connection: &mut PgConnection, before: Option<&Self>) -> sqlx::Result<Self> {
         let row = sqlx::query(*sql::CHANGES_STAND).bind(store.sessions.clock()).fetch_one(connection).await?;
         let at = rows::instant(&row, 0)?;
@@ -70,25 +70,25 @@ fn instant(micros: &str) -> Option<Timestamp> {
     micros.parse().ok().map(Timestamp::from_micros)
 }
 
-impl fmt::Display for Stand {
+impl fmt::Display for TransactionSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.", self.next, self.at.as_micros())?;
-        for (place, (number, since)) in self.open.iter().enumerate() {
-            write!(f, "{}{number}-{}", if place == 0 { "" } else { "_" }, since.as_micros())?;
+        for (index, (number, since)) in self.open.iter().enumerate() {
+            write!(f, "{}{number}-{}", if index == 0 { "" } else { "_" }, since.as_micros())?;
         }
         Ok(())
     }
 }
 
 pub(crate) async fn changes(store: &Core, since: Option<&str>, limit: usize) -> Result<Changes, StoreError> {
-    let before = since.map(|text| Stand::parse(text).ok_or_else(|| bad_cursor(text))).transpose()?;
-    let found = look(store, before.as_ref(), limit).await;
+    let before = since.map(|text| TransactionSnapshot::parse(text).ok_or_else(|| bad_cursor(text))).transpose()?;
+    let found = read_since(store, before.as_ref(), limit).await;
     found.map_err(|error| store.sessions.error(error))
 }
 
-async fn look(store: &Core, before: Option<&Stand>, limit: usize) -> sqlx::Result<Changes> {
+async fn read_since(store: &Core, before: Option<&TransactionSnapshot>, limit: usize) -> sqlx::Result<Changes> {
     let mut unit = store.sessions.single().await?;
-    let now = Stand::now(store, &mut unit, before).await?;
+    let now = TransactionSnapshot::now(store, &mut unit, before).await?;
     let Some(before) = before else {
         unit.done().await?;
         return Ok(Changes::none(now.to_string(), false));
@@ -143,10 +143,15 @@ async fn with_jobs(store: &Core, events: Vec<(JobId, Event)>) -> sqlx::Result<Ve
 fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
     let options = rows::document::<JobOptions>(row, 6)?.unwrap_or_default();
     Ok(JobEvent {
+        job: id,
+        queue: row.try_get(1)?,
+        name: row.try_get(2)?,
         user_id: row.try_get(3)?,
         correlation_id: row.try_get(4)?,
         workflow_id: row.try_get::<Option<Uuid>, _>(5)?.map(|id| WorkflowId::from_bits(id.as_u128())),
-        ..JobEvent::new(id, row.try_get(1)?, row.try_get(2)?, options, event)
+        tags: options.tags,
+        schedule: options.occurrence.map(|occurrence| occurrence.schedule),
+        event,
     })
 }
 
@@ -167,20 +172,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_comes_back_from_its_text() {
-        let stand = Stand { at: at(7), next: 12, open: vec![(9, at(3)), (11, at(7))] };
-        assert_eq!(Stand::parse(&stand.to_string()), Some(stand));
-        let quiet = Stand { at: at(7), next: 12, open: Vec::new() };
-        assert_eq!(Stand::parse(&quiet.to_string()), Some(quiet));
+    fn a_cursor_is_parsed_from_its_text() {
+        let busy = TransactionSnapshot { at: at(7), next: 12, open: vec![(9, at(3)), (11, at(7))] };
+        assert_eq!(TransactionSnapshot::parse(&busy.to_string()), Some(busy));
+        let quiet = TransactionSnapshot { at: at(7), next: 12, open: Vec::new() };
+        assert_eq!(TransactionSnapshot::parse(&quiet.to_string()), Some(quiet));
         for bad in ["", "1.2", "-1.2.", "1.2.3", "1.2.3-x", "1.2.3-4_", "1.2..", "1.2.3-4.5"] {
-            assert!(Stand::parse(bad).is_none() || bad == "1.2.3-4_", "{bad}");
+            assert!(TransactionSnapshot::parse(bad).is_none() || bad == "1.2.3-4_", "{bad}");
         }
     }
 
     #[test]
-    fn a_look_reaches_back_to_the_oldest_of_those_that_have_ended() {
-        let before = Stand { at: at(100), next: 12, open: vec![(9, at(30)), (11, at(60))] };
-        let now = |open: &[i64]| Stand { at: at(101), next: 15, open: open.iter().map(|n| (*n, at(0))).collect() };
+    fn a_read_reaches_back_to_the_oldest_transaction_that_has_ended() {
+        let before = TransactionSnapshot { at: at(100), next: 12, open: vec![(9, at(30)), (11, at(60))] };
+        let now = |open: &[i64]| TransactionSnapshot {
+            at: at(101),
+            next: 15,
+            open: open.iter().map(|n| (*n, at(0))).collect(),
+        };
         assert_eq!(before.horizon(&now(&[9, 11, 14])), at(100).before(MARGIN));
         assert_eq!(before.horizon(&now(&[9])), at(60).before(MARGIN));
         assert_eq!(before.horizon(&now(&[])), at(30).before(MARGIN));

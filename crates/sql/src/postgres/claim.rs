@@ -21,7 +21,7 @@ use super::{
     scan_bounds::{POLL, POLL_WITHOUT_HINTS, ScanMode},
     session::Patience,
     settle, statements as sql,
-    take::{self, Hold, Plain, Taken},
+    take::{self, ClaimScan, ClaimedRow, Plain, ScanResult},
     value::{At, Uuid, job_id, uuid},
 };
 
@@ -29,7 +29,7 @@ use super::{
 /// claimed for it are released.
 pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed, StoreError> {
     let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
-    let mut hurried = store.hints.hurry.listen();
+    let mut claim_wakes = store.hints.claim_wakes.listen();
     loop {
         let mut hints = store.hints.work.listen();
         let claimed = claim_now(store, &request, Source::Lanes).await?;
@@ -38,13 +38,13 @@ pub(crate) async fn claim(store: &Core, request: ClaimRequest) -> Result<Claimed
         }
         let poll = if store.options.transaction_pooler { POLL_WITHOUT_HINTS } else { POLL };
         let now = store.clock_now();
-        let due = claimed.next_run_at.map(|next| request.look_again_at(now, next));
+        let due = claimed.next_run_at.map(|next| request.claim_again_at(now, next));
         let due = due.into_iter().chain(claimed.opens_at).min().map_or(poll, |at| at.since(now));
         let pause = poll.min(due).min(deadline - Instant::now());
         tokio::select! {
             () = hints.changed() => {}
             () = sleep(pause) => {}
-            () = hurried.changed() => return Ok(claimed),
+            () = claim_wakes.changed() => return Ok(claimed),
         }
     }
 }
@@ -64,13 +64,13 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
     let task = async move {
         let claimed = try_claim(&own, &request, &source).await;
         let runtime = Handle::current();
-        let back = move |untaken: Result<Claimed, StoreError>| {
+        let release_all = move |unreceived: Result<Claimed, StoreError>| {
             let release = |claim: &Claim| Settlement::release(claim.attempt_id(), claim.worker);
-            let releases = untaken.iter().flat_map(|untaken| &untaken.claims).map(release).collect();
-            runtime.spawn(async move { give_back(&own, releases).await });
+            let releases = unreceived.iter().flat_map(|claimed| &claimed.claims).map(release).collect();
+            runtime.spawn(async move { settle_unreceived(&own, releases).await });
         };
-        // The caller may be dropped before the answer is sent, or after; then `back` releases the claims.
-        drop(caller.send(Offer::new(claimed, back)));
+        // The caller may be dropped before the answer is sent, or after; then `release_all` releases the claims.
+        drop(caller.send(Offer::new(claimed, release_all)));
     };
     tokio::spawn(task);
     answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)?
@@ -78,85 +78,86 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
 
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
-    let look = ScanMode::begin(store);
-    heed_late(store);
+    let mode = ScanMode::begin(store);
+    reset_if_late(store);
     let take = async {
-        if store.outlook.may_be_due(store.clock_now()) {
-            promote_since(store, look.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
+        if store.scan_bounds.may_be_due(store.clock_now()) {
+            promote_since(store, mode.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
         }
-        look_and_take(store, request, source, &look).await.map_err(error)
+        refresh_and_take(store, request, source, &mode).await.map_err(error)
     };
-    let taken = store.sessions.within(Patience::Short, take).await;
-    drop(look);
-    let mut taken = taken?;
+    let claimed = store.sessions.within(Patience::Short, take).await;
+    drop(mode);
+    let mut claimed = claimed?;
     let read = async {
-        take_ahead(store, request, source, &mut taken).await.map_err(error)?;
-        read_claims(store, request, &mut taken.holds).await
+        take_ahead(store, request, source, &mut claimed).await.map_err(error)?;
+        read_claims(store, request, &mut claimed.jobs).await
     };
     match store.sessions.within(Patience::Short, read).await {
         Ok((claims, corrupt)) => {
-            give_back(store, corrupt).await;
-            Ok(Claimed { claims, next_run_at: taken.next_run_at, opens_at: taken.opens_at })
+            settle_unreceived(store, corrupt).await;
+            Ok(Claimed { claims, next_run_at: claimed.next_run_at, opens_at: claimed.opens_at })
         }
         // The worker will not receive these claims.
         Err(error) => {
-            let release = |hold: &Hold| Settlement::release(hold.attempt, request.worker);
-            give_back(store, taken.holds.iter().map(release).collect()).await;
+            let release = |job: &ClaimedRow| Settlement::release(job.attempt, request.worker);
+            settle_unreceived(store, claimed.jobs.iter().map(release).collect()).await;
             Err(error)
         }
     }
 }
 
 /// Resets the bounds if a job may have been queued behind one already claimed, so that the next scan reads everything.
-fn heed_late(store: &Core) {
+fn reset_if_late(store: &Core) {
     if store.hints.take_late() {
         store.lanes.forget_bounds();
-        store.outlook.lock().due_bound = Timestamp::MIN;
+        store.scan_bounds.lock().due_bound = Timestamp::MIN;
     }
 }
 
 /// Takes jobs; refreshes the list of lanes first if this is a full scan.
-async fn look_and_take(
+async fn refresh_and_take(
     store: &Core,
     request: &ClaimRequest,
     source: &Source,
-    look: &ScanMode<'_>,
-) -> sqlx::Result<Taken> {
-    if look.is_full() {
+    mode: &ScanMode<'_>,
+) -> sqlx::Result<ScanResult> {
+    if mode.is_full() {
         let mut unit = store.sessions.single().await?;
         store.lanes.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    take(store, request, source, look).await
+    take(store, request, source, mode).await
 }
 
 /// Settles claims that no worker received.
-pub(crate) async fn give_back(store: &Core, releases: Vec<Settlement>) {
+pub(crate) async fn settle_unreceived(store: &Core, releases: Vec<Settlement>) {
     if releases.is_empty() {
         return;
     }
     if let Err(error) = settle::settle(store, releases).await {
-        tracing::warn!(%error, "could not give back jobs that nobody waits for; their leases will run out");
+        tracing::warn!(%error, "could not release jobs that no worker received; their leases will expire");
     }
 }
 
 /// Takes queued jobs, the first ones of the worker's lanes.
-async fn take(store: &Core, request: &ClaimRequest, source: &Source, look: &ScanMode<'_>) -> sqlx::Result<Taken> {
+async fn take(store: &Core, request: &ClaimRequest, source: &Source, mode: &ScanMode<'_>) -> sqlx::Result<ScanResult> {
     loop {
         let queues = store.queues.known();
         let (lanes, limited) = store.lanes.served(request, &queues);
         let plain = match source {
-            Source::Hints(hints) => Plain::Spots(ready_keys::spots(store, hints, &lanes)),
+            Source::Hints(hints) => Plain::Keys(ready_keys::of_hints(store, hints, &lanes)),
             Source::Lanes if dispatches(store, request, &queues).await? => Plain::Lanes(Vec::new()),
             Source::Lanes => Plain::Lanes(lanes),
         };
-        let taken = if limited.is_empty() {
-            take::try_take(store, request, look, &queues, &plain).await?
+        let scan = ClaimScan { store, request, mode, queues: &queues };
+        let claimed = if limited.is_empty() {
+            scan.take(&plain).await?
         } else {
-            queue_limits::try_take(store, request, look, &queues, (&plain, &limited)).await?
+            queue_limits::take(&scan, &plain, &limited).await?
         };
-        match taken {
-            Some(taken) => return Ok(taken),
+        match claimed {
+            Some(claimed) => return Ok(claimed),
             // The settings of a queue have changed since this process read them.
             None => {
                 let mut unit = store.sessions.single().await?;
@@ -173,10 +174,15 @@ async fn dispatches(store: &Core, request: &ClaimRequest, queues: &queues::Queue
 }
 
 /// Takes jobs that become due within the period that the request allows, if it has room for more.
-async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken: &mut Taken) -> sqlx::Result<()> {
-    let room = request.limit - taken.holds.len();
+async fn take_ahead(
+    store: &Core,
+    request: &ClaimRequest,
+    source: &Source,
+    claimed: &mut ScanResult,
+) -> sqlx::Result<()> {
+    let room = request.limit - claimed.jobs.len();
     let soon = store.clock_now().after(request.ahead);
-    if room == 0 || request.ahead.is_zero() || taken.next_run_at.is_none_or(|next| next > soon) {
+    if room == 0 || request.ahead.is_zero() || claimed.next_run_at.is_none_or(|next| next > soon) {
         return Ok(());
     }
     let queues = store.queues.known();
@@ -197,13 +203,13 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
         .fetch_all(&mut *unit)
         .await?;
     unit.done().await?;
-    let mut holds = Vec::with_capacity(rows.len());
+    let mut jobs = Vec::with_capacity(rows.len());
     for row in &rows {
-        holds.extend(take::hold(row, rows::optional_instant(row, 6)?.unwrap_or(Timestamp::MIN))?);
+        jobs.extend(take::claimed_row(row, rows::optional_instant(row, 6)?.unwrap_or(Timestamp::MIN))?);
     }
-    holds.sort_unstable_by_key(|hold| (hold.run_at, hold.attempt.job));
-    taken.holds.extend(holds);
-    taken.next_run_at = store.outlook.learn(&rows)?;
+    jobs.sort_unstable_by_key(|job| (job.run_at, job.attempt.job));
+    claimed.jobs.extend(jobs);
+    claimed.next_run_at = store.scan_bounds.learn(&rows)?;
     Ok(())
 }
 
@@ -212,14 +218,14 @@ async fn take_ahead(store: &Core, request: &ClaimRequest, source: &Source, taken
 async fn read_claims(
     store: &Core,
     request: &ClaimRequest,
-    holds: &mut [Hold],
+    claimed: &mut [ClaimedRow],
 ) -> Result<(Vec<Claim>, Vec<Settlement>), StoreError> {
-    let ids: Vec<JobId> = holds.iter().filter(|hold| hold.job.is_none()).map(|hold| hold.attempt.job).collect();
+    let ids: Vec<JobId> = claimed.iter().filter(|one| one.job.is_none()).map(|one| one.attempt.job).collect();
     let mut jobs = HashMap::with_capacity(ids.len());
     for (table, ids) in store.days.by_table(ids, |id| *id) {
         let rows = match read_table(store, &table, &ids).await {
             // The partition was removed, and its remaining rows are in another one.
-            Err(gone) if error::partition_gone(&gone) => read_table(store, "punctual_jobs", &ids).await,
+            Err(gone) if error::is_partition_gone(&gone) => read_table(store, "punctual_jobs", &ids).await,
             rows => rows,
         };
         for row in rows.map_err(|error| store.sessions.error(error))? {
@@ -227,14 +233,14 @@ async fn read_claims(
             jobs.insert(id, rows::job(&row).map(Box::new));
         }
     }
-    let (mut claims, mut corrupt) = (Vec::with_capacity(holds.len()), Vec::new());
-    for hold in holds {
-        match hold.job.take().map(Ok).or_else(|| jobs.remove(&hold.attempt.job)) {
-            Some(Ok(job)) => claims.push(hold.claim(job, request)),
+    let (mut claims, mut corrupt) = (Vec::with_capacity(claimed.len()), Vec::new());
+    for one in claimed {
+        match one.job.take().map(Ok).or_else(|| jobs.remove(&one.attempt.job)) {
+            Some(Ok(job)) => claims.push(one.claim(job, request)),
             Some(Err(error)) => {
                 let error = store.sessions.error(error);
-                tracing::error!(job = %hold.attempt.job, %error, "a job whose row is corrupt is set aside as dead");
-                corrupt.push(Settlement::corrupt(hold.attempt, request.worker, &error));
+                tracing::error!(job = %one.attempt.job, %error, "a job whose row is corrupt is set aside as dead");
+                corrupt.push(Settlement::corrupt(one.attempt, request.worker, &error));
             }
             None => {}
         }
@@ -256,17 +262,17 @@ async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Ve
 /// Promotes due jobs, if any may be due; returns the time of the next one, if known.
 pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, StoreError> {
     let error = |error| store.sessions.error(error);
-    if store.outlook.may_be_due(store.clock_now()) {
-        heed_late(store);
+    if store.scan_bounds.may_be_due(store.clock_now()) {
+        reset_if_late(store);
         promote_since_last(store).await?;
-        let bound = store.outlook.lock().due_bound;
+        let bound = store.scan_bounds.lock().due_bound;
         let mut unit = store.sessions.single().await.map_err(error)?;
         let next = sqlx::query(*sql::NEXT_DUE).bind(At(bound)).fetch_optional(&mut *unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let next = next.map(|row| rows::instant(&row, 0)).transpose().map_err(error)?;
-        store.outlook.know(next);
+        store.scan_bounds.know(next);
     }
-    Ok(store.outlook.lock().next_run_at)
+    Ok(store.scan_bounds.lock().next_run_at)
 }
 
 /// Promotes due scheduled and retrying jobs; returns their number.
@@ -276,18 +282,18 @@ pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreEr
 
 /// Promotes the jobs that became due since the last promotion.
 pub(crate) async fn promote_since_last(store: &Core) -> Result<usize, StoreError> {
-    let bound = store.outlook.lock().due_bound;
+    let bound = store.scan_bounds.lock().due_bound;
     promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await
 }
 
 async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let error = |error| store.sessions.error(error);
     let now = store.clock_now();
-    let rows = match promote_but_for(store, bound, limit, &[]).await {
+    let rows = match promote_except(store, bound, limit, &[]).await {
         // One damaged row must not keep all other jobs from being promoted. The claim that takes it ends it as corrupt.
         Err(refused) if error::is_invalid_json(&refused) => {
             let damaged = damaged_due(store, bound, limit).await.map_err(error)?;
-            promote_but_for(store, bound, limit, &damaged).await
+            promote_except(store, bound, limit, &damaged).await
         }
         rows => rows,
     };
@@ -300,16 +306,16 @@ async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<u
         promoted += count as usize;
     }
     if promoted < limit {
-        store.outlook.promoted(now);
+        store.scan_bounds.promoted(now);
     }
     if promoted > 0 {
-        store.hints.tell_work();
+        store.hints.notify_work();
     }
     Ok(promoted)
 }
 
 /// Promotes due jobs; the `damaged` ones without their concurrency keys, which cannot be read.
-async fn promote_but_for(store: &Core, bound: Timestamp, limit: usize, damaged: &[Uuid]) -> sqlx::Result<Vec<PgRow>> {
+async fn promote_except(store: &Core, bound: Timestamp, limit: usize, damaged: &[Uuid]) -> sqlx::Result<Vec<PgRow>> {
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::PROMOTE)
         .bind(store.sessions.clock())
@@ -342,8 +348,8 @@ async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Resu
 /// Claims whose lease has expired, and settlements for those whose rows are corrupt, which would otherwise be found
 /// every time.
 pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
-    let (now, full) = (store.clock_now(), store.outlook.lease_looks.begin());
-    let bound = if full.is_some() { Timestamp::MIN } else { store.outlook.lock().lease_bound };
+    let (now, full) = (store.clock_now(), store.scan_bounds.lease_scans.begin());
+    let bound = if full.is_some() { Timestamp::MIN } else { store.scan_bounds.lock().lease_bound };
     let mut unit = store.sessions.single().await?;
     let expired: Vec<Lease> = sqlx::query_as(*sql::EXPIRED_LEASES)
         .bind(store.sessions.clock())
@@ -353,9 +359,9 @@ pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Cla
         .await?;
     drop(full);
     // If any lease was found, the bound stays, so that the next scan finds it again if it is still held.
-    store.outlook.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
+    store.scan_bounds.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
     unit.done().await?;
-    let (claims, corrupt) = claims_under(store, expired).await?;
+    let (claims, corrupt) = claims_of_leases(store, expired).await?;
     for settlement in &corrupt {
         tracing::error!(job = %settlement.attempt.job, "a job whose lease has run out and whose row is corrupt is set aside as dead");
     }
@@ -368,7 +374,7 @@ pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> s
     let worker = Uuid::from_u128(worker.to_bits());
     let leases = sqlx::query_as(*sql::LEASES_OF).bind(worker).bind(limit as i64).fetch_all(&mut *unit).await?;
     unit.done().await?;
-    Ok(claims_under(store, leases).await?.0)
+    Ok(claims_of_leases(store, leases).await?.0)
 }
 
 /// A row of `punctual_running`: job id, whether the worker has confirmed that the handler is about to start, run,
@@ -377,7 +383,7 @@ type Lease = (Uuid, bool, i32, Uuid);
 
 /// The claims of the given leases that are still held, and settlements for those whose rows are corrupt, which apply
 /// once the leases have expired.
-async fn claims_under(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
+async fn claims_of_leases(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
     let ids: Vec<JobId> = leases.iter().map(|(id, ..)| job_id(*id)).collect();
     let mut jobs = read::get_each(store, &ids).await?;
     let (mut claims, mut corrupt) = (Vec::new(), Vec::new());

@@ -39,13 +39,13 @@ impl ServerClock {
     pub(crate) async fn measure(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let mut best: Option<(Duration, Reading)> = None;
         for _ in 0..SAMPLES {
-            let asked = SinceBoot::now();
+            let begun = SinceBoot::now();
             let server: At = sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *connection).await?;
-            let took = asked.elapsed();
+            let took = begun.elapsed();
             let reading = Reading {
                 server: server.0,
                 local: SystemClock.now().before(took / 2),
-                at: SinceBoot(asked.0 + took / 2),
+                at: SinceBoot(begun.0 + took / 2),
             };
             if best.is_none_or(|(quickest, _)| took < quickest) {
                 best = Some((took, reading));
@@ -70,8 +70,8 @@ impl ServerClock {
     /// Whether this machine slept or its clock was set, so that the server's time must be measured again.
     pub(crate) fn is_in_doubt(&self) -> bool {
         let Reading { local, at, .. } = self.reading();
-        let (shown, passed) = (SystemClock.now(), local.after(at.elapsed()));
-        shown.since(passed).max(passed.since(shown)) > APART_MAX
+        let (shown, expected) = (SystemClock.now(), local.after(at.elapsed()));
+        shown.since(expected).max(expected.since(shown)) > APART_MAX
     }
 }
 

@@ -6,7 +6,7 @@ use punctual_core::Timestamp;
 
 use super::{
     clock::ServerClock, lanes::Lanes, maintenance::Maintenance, options::Options, partitions::Days, queues::Queues,
-    scan_bounds::ScanBounds, session::Sessions, statements::Tells, wake::Hints,
+    scan_bounds::ScanBounds, session::Sessions, statements::DispatchedBy, wake::Hints,
 };
 
 /// A handle to the state that all operations share.
@@ -22,7 +22,7 @@ pub(crate) struct Inner {
     pub(super) days: Days,
     pub(super) lanes: Lanes,
     pub(super) queues: Queues,
-    pub(super) outlook: ScanBounds,
+    pub(super) scan_bounds: ScanBounds,
     pub(super) hints: Hints,
     pub(super) server_clock: ServerClock,
     pub(super) upkeep: Maintenance,
@@ -50,13 +50,13 @@ impl Core {
         self.options.dispatched || self.queues.known().dispatched
     }
 
-    /// How the dispatcher learns of jobs that an enqueue stores.
-    pub(super) fn enqueuer_tells(&self) -> Tells {
-        if self.options.dispatched { Tells::Enqueuer } else { self.tells() }
+    /// Which process dispatches the jobs that an enqueue stores.
+    pub(super) fn enqueue_dispatched_by(&self) -> DispatchedBy {
+        if self.options.dispatched { DispatchedBy::Enqueuer } else { self.dispatched_by() }
     }
 
-    /// How the dispatcher learns of jobs that are stored in another way.
-    pub(crate) fn tells(&self) -> Tells {
-        if self.is_dispatched() { Tells::Loader } else { Tells::Enqueuer }
+    /// Which process dispatches jobs that are stored in another way.
+    pub(crate) fn dispatched_by(&self) -> DispatchedBy {
+        if self.is_dispatched() { DispatchedBy::Loader } else { DispatchedBy::Enqueuer }
     }
 }

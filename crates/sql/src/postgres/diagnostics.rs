@@ -19,7 +19,7 @@ pub(crate) async fn check(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
         version(&mut unit).await?,
         rights(&mut unit).await?,
         counters(&mut unit).await?,
-        places(&mut unit).await?,
+        indexes(&mut unit).await?,
         histories(&mut unit).await?,
         open_transactions(&mut unit).await?,
     ];
@@ -219,7 +219,7 @@ const MISPLACED: [(&str, &str); 24] = [
 ];
 
 /// Every unfinished job must have a row where claims look for it, and every row about a job must have its job.
-async fn places(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
+async fn indexes(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let mut wrong = Vec::new();
     for (what, sql) in MISPLACED {
         let misplaced = number(connection, sql).await?;
@@ -237,7 +237,7 @@ async fn places(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
 async fn histories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let broken = number(
         connection,
-        "with told as (
+        "with stored as (
              select job_id, count(*) as n, max(n) as last from (
                  select job_id, n from punctual_events
                  union all
@@ -248,9 +248,9 @@ async fn histories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
                  select id, 1 from punctual_jobs j where not exists (
                      select from punctual_events e where e.at = j.created_at and e.job_id = j.id and e.n = 1)) e
              group by job_id)
-         select (select count(*) from punctual_jobs_now j left join told t on t.job_id = j.id
+         select (select count(*) from punctual_jobs_now j left join stored t on t.job_id = j.id
                  where t.n is distinct from j.events or t.last is distinct from j.events)
-              + (select count(*) from told t where not exists (select from punctual_jobs j where j.id = t.job_id)
+              + (select count(*) from stored t where not exists (select from punctual_jobs j where j.id = t.job_id)
                      -- What went with its day leaves its events behind for a while.
                      and punctual_scheduled_at(t.job_id) >= (
                          select coalesce(max(jobs_gone_before), '-infinity') from punctual_dropped_partitions))",

@@ -5,7 +5,9 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     ClaimRequest, Claimed, JobId, NewJob, Settlement, StoreResult, Timestamp, Watch,
-    dispatch::{DispatchedQueue, Dispatching, GRACE, Hint, Lane, PrimaryStore, ServedLanes, Sight, Start, Stored},
+    dispatch::{
+        DispatchedQueue, Dispatching, GRACE, Hint, Lane, PrimaryStore, Reachability, ServedLanes, Start, Stored,
+    },
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -14,7 +16,7 @@ use super::{
     claim::Source,
     core::Core,
     enqueue,
-    ready_keys::{hints, places, spot},
+    ready_keys::{self, hints},
     rows,
     session::Patience,
     settle, statements as sql,
@@ -27,7 +29,7 @@ async fn begin(store: &Core, starts: &[Start]) -> sqlx::Result<Vec<bool>> {
     // Sorted the same way everywhere, so that two batches never deadlock.
     let mut ordered: Vec<&Start> = starts.iter().collect();
     ordered.sort_unstable_by_key(|start| start.hint.job);
-    let (lanes, times, ids) = places(store, ordered.iter().map(|start| &start.hint));
+    let (lanes, times, ids) = ready_keys::columns(store, ordered.iter().map(|start| &start.hint));
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::BEGIN)
         .bind(store.sessions.clock())
@@ -68,26 +70,26 @@ async fn log_refused(store: &Core, connection: &mut PgConnection, refused: &[&St
 async fn undispatched(store: &Core, until: Timestamp, limit: usize) -> sqlx::Result<Vec<Hint>> {
     let mut unit = store.sessions.single().await?;
     let rows = sqlx::query(*sql::UNDISPATCHED).bind(At(until)).bind(limit as i64).fetch_all(&mut *unit).await?;
-    let rows = rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?;
-    if rows.iter().any(|spot| store.lanes.lane(spot.lane).is_none()) {
+    let keys = rows.iter().map(ready_keys::read).collect::<sqlx::Result<Vec<_>>>()?;
+    if keys.iter().any(|key| store.lanes.lane(key.lane).is_none()) {
         store.lanes.refresh(&mut unit).await?;
     }
     // The dispatcher hands out neither jobs with a key nor suspects.
     let (plain, others): (Vec<ReadyKey>, Vec<ReadyKey>) =
-        rows.into_iter().partition(|spot| store.lanes.shared(spot.lane).is_some());
+        keys.into_iter().partition(|key| store.lanes.shared(key.lane).is_some());
     if !others.is_empty() {
-        mark(&mut unit, &others).await?;
+        mark_keys(&mut unit, &others).await?;
     }
     unit.done().await?;
     Ok(hints(store, &plain))
 }
 
 /// Marks jobs as dispatched.
-async fn mark(connection: &mut PgConnection, spots: &[ReadyKey]) -> sqlx::Result<usize> {
+async fn mark_keys(connection: &mut PgConnection, keys: &[ReadyKey]) -> sqlx::Result<usize> {
     sqlx::query_scalar::<_, i64>(*sql::MARK_DISPATCHED)
-        .bind(spots.iter().map(|spot| spot.lane).collect::<Vec<_>>())
-        .bind(spots.iter().map(|spot| At(spot.run_at)).collect::<Vec<_>>())
-        .bind(spots.iter().map(|spot| uuid(spot.id)).collect::<Vec<_>>())
+        .bind(keys.iter().map(|key| key.lane).collect::<Vec<_>>())
+        .bind(keys.iter().map(|key| At(key.run_at)).collect::<Vec<_>>())
+        .bind(keys.iter().map(|key| uuid(key.id)).collect::<Vec<_>>())
         .fetch_one(connection)
         .await
         .map(|count| count as usize)
@@ -95,25 +97,25 @@ async fn mark(connection: &mut PgConnection, spots: &[ReadyKey]) -> sqlx::Result
 
 async fn mark_dispatched(store: &Core, hints: &[Hint]) -> sqlx::Result<usize> {
     let numbers = store.lanes.plain(hints.iter().map(|hint| &*hint.lane));
-    let spot = |(hint, lane): (&Hint, Option<i32>)| Some(ReadyKey { lane: lane?, run_at: hint.run_at, id: hint.job });
-    let spots: Vec<ReadyKey> = hints.iter().zip(numbers).filter_map(spot).collect();
+    let key = |(hint, lane): (&Hint, Option<i32>)| Some(ReadyKey { lane: lane?, run_at: hint.run_at, id: hint.job });
+    let keys: Vec<ReadyKey> = hints.iter().zip(numbers).filter_map(key).collect();
     let mut unit = store.sessions.single().await?;
-    let recorded = mark(&mut unit, &spots).await?;
+    let marked = mark_keys(&mut unit, &keys).await?;
     unit.done().await?;
-    Ok(recorded)
+    Ok(marked)
 }
 
 /// How long after a claiming process could not reach the dispatcher only other claiming processes extend its lease.
-const MISSED_LATELY: Duration = Duration::from_secs(5);
+const UNREACHABLE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Records whether this process could reach the dispatcher.
-async fn see(connection: &mut PgConnection, sight: Sight) -> sqlx::Result<()> {
-    match sight {
-        Sight::Unknown => Ok(()),
-        Sight::Missed => sqlx::query(*sql::DISPATCH_UNREACHABLE).execute(connection).await.map(drop),
-        Sight::Reached { prolong, claims } => {
+async fn record_reachability(connection: &mut PgConnection, reachability: Reachability) -> sqlx::Result<()> {
+    match reachability {
+        Reachability::Unknown => Ok(()),
+        Reachability::Unreachable => sqlx::query(*sql::DISPATCH_UNREACHABLE).execute(connection).await.map(drop),
+        Reachability::Reachable { prolong, claims } => {
             let query = sqlx::query_scalar(*sql::DISPATCH_EXTEND).bind(prolong.as_micros() as i64);
-            let query = query.bind(GRACE.as_micros() as i64).bind(claims).bind(MISSED_LATELY.as_micros() as i64);
+            let query = query.bind(GRACE.as_micros() as i64).bind(claims).bind(UNREACHABLE_PERIOD.as_micros() as i64);
             let lapsed: Option<bool> = query.fetch_optional(&mut *connection).await?;
             if lapsed == Some(true) {
                 sqlx::query(*sql::DISPATCH_GIVE_ALL).execute(connection).await?;
@@ -123,9 +125,9 @@ async fn see(connection: &mut PgConnection, sight: Sight) -> sqlx::Result<()> {
     }
 }
 
-async fn dispatching(store: &Core, sight: Sight) -> sqlx::Result<Dispatching> {
+async fn dispatching(store: &Core, reachability: Reachability) -> sqlx::Result<Dispatching> {
     let mut unit = store.sessions.several().await?;
-    see(&mut unit, sight).await?;
+    record_reachability(&mut unit, reachability).await?;
     let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     let queues = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *unit).await?;
     unit.done().await?;
@@ -146,7 +148,7 @@ async fn dispatching(store: &Core, sight: Sight) -> sqlx::Result<Dispatching> {
         missed: row
             .try_get::<Option<i64>, _>(3)?
             .map(|ago| Duration::from_micros(ago.max(0) as u64))
-            .filter(|ago| *ago < MISSED_LATELY),
+            .filter(|ago| *ago < UNREACHABLE_PERIOD),
         left: micros(&row, 0)?,
         due_until: rows::optional_instant(&row, 1)?,
         queues: queues.iter().map(queue).collect::<sqlx::Result<_>>()?,
@@ -178,14 +180,14 @@ impl PrimaryStore for PostgresStore {
         ServedLanes { plain: plain.collect(), limited: !limited.is_empty() }
     }
 
-    async fn look(&self) -> StoreResult<()> {
-        let look = async {
+    async fn reload(&self) -> StoreResult<()> {
+        let refresh = async {
             let mut unit = self.core.sessions.single().await?;
             self.core.lanes.refresh(&mut unit).await?;
             self.core.queues.refresh(&mut unit).await?;
             unit.done().await
         };
-        self.answer(Patience::Short, look).await
+        self.answer(Patience::Short, refresh).await
     }
 
     async fn take(&self, request: ClaimRequest, hints: Vec<Hint>) -> StoreResult<Claimed> {
@@ -244,14 +246,14 @@ impl PrimaryStore for PostgresStore {
         self.answer(Patience::Short, read).await
     }
 
-    async fn stand(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>> {
-        let (lanes, times, ids) = places(&self.core, hints.iter());
+    async fn check_hints(&self, hints: Vec<Hint>) -> StoreResult<Vec<bool>> {
+        let (lanes, times, ids) = ready_keys::columns(&self.core, hints.iter());
         let read = async {
             let mut unit = self.core.sessions.single().await?;
             let query = sqlx::query_scalar(*sql::STAND_IN_PLACES).bind(lanes).bind(times).bind(ids);
-            let stand = query.fetch_all(&mut *unit).await?;
+            let queued = query.fetch_all(&mut *unit).await?;
             unit.done().await?;
-            Ok(stand)
+            Ok(queued)
         };
         self.answer(Patience::Short, read).await
     }
@@ -281,7 +283,7 @@ impl PrimaryStore for PostgresStore {
             let query = sqlx::query(*sql::DUE_BETWEEN).bind(At(after.0)).bind(uuid(after.1)).bind(At(until));
             let rows = query.bind(limit as i64).bind(self.core.lanes.dispatched(queue)).fetch_all(&mut *unit).await?;
             unit.done().await?;
-            Ok(hints(&self.core, &rows.iter().map(spot).collect::<sqlx::Result<Vec<_>>>()?))
+            Ok(hints(&self.core, &rows.iter().map(ready_keys::read).collect::<sqlx::Result<Vec<_>>>()?))
         };
         self.answer(Patience::Short, read).await
     }
@@ -299,8 +301,8 @@ impl PrimaryStore for PostgresStore {
         self.answer(Patience::Short, write).await
     }
 
-    async fn dispatching(&self, sight: Sight) -> StoreResult<Dispatching> {
-        self.answer(Patience::Short, dispatching(&self.core, sight)).await
+    async fn dispatching(&self, reachability: Reachability) -> StoreResult<Dispatching> {
+        self.answer(Patience::Short, dispatching(&self.core, reachability)).await
     }
 
     async fn give(&self, queue: String, epoch: u64, pause: Duration) -> StoreResult<()> {

@@ -36,7 +36,7 @@ pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
 }
 
 /// Whether the statement may be retried at once: it was chosen as the victim of a deadlock or serialization failure.
-pub(crate) fn gave_way(error: &Error) -> bool {
+pub(crate) fn is_retryable(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if matches!(refused.code().as_deref(), Some("40P01" | "40001")))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn is_read_only(error: &Error) -> bool {
 }
 
 /// Whether an insert failed because its key exists.
-pub(crate) fn known_already(error: &Error) -> bool {
+pub(crate) fn is_unique_violation(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("23505"))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn is_invalid_json(error: &Error) -> bool {
 }
 
 /// Whether a statement named a partition that was removed meanwhile.
-pub(crate) fn partition_gone(error: &Error) -> bool {
+pub(crate) fn is_partition_gone(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))
 }
 
@@ -66,11 +66,11 @@ pub(crate) fn refuse(refusal: StoreError) -> Error {
 }
 
 /// Another transaction has changed the rows that this transaction was about to change: it must be restarted.
-pub(crate) fn moved_on() -> Error {
+pub(crate) fn concurrent_change() -> Error {
     refuse(StoreError::Busy { waited_ms: 0 })
 }
 
-/// Whether an error is [`moved_on`].
-pub(crate) fn has_moved_on(error: &Error) -> bool {
+/// Whether an error is [`concurrent_change`].
+pub(crate) fn is_concurrent_change(error: &Error) -> bool {
     matches!(error, Error::Decode(cause) if matches!(cause.downcast_ref(), Some(StoreError::Busy { .. })))
 }

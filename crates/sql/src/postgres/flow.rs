@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Row};
 use super::{
     core::Core,
     error,
-    locking::{self, Standings},
+    locking::{self, JobStates},
     partitions::{self, Days},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -43,83 +43,95 @@ impl Tables<'_> {
 /// The lanes in which jobs were queued, with the earliest time in each.
 pub(crate) type Woken = Vec<(i32, Timestamp)>;
 
-/// How new jobs with parents begin, and the fate of each of their parents.
-pub(crate) type Beginnings = HashMap<JobId, (Next, Vec<Fate>)>;
-
 /// Locks the parents of new jobs; returns the states of those that exist.
-pub(crate) async fn hold_parents(
+pub(crate) async fn lock_parents(
     connection: &mut PgConnection,
     jobs: &[NewJob],
     now: Timestamp,
-) -> sqlx::Result<Standings> {
+) -> sqlx::Result<JobStates> {
     let parents: BTreeSet<JobId> = jobs.iter().flat_map(|job| job.parents.iter().copied()).collect();
-    locking::hold(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::moved_on)
+    locking::lock(connection, &parents, &BTreeSet::new(), now).await?.ok_or_else(error::concurrent_change)
 }
 
-/// Decides how jobs begin whose parents are locked or precede them in the same batch.
-pub(crate) fn begin(jobs: &[&NewJob], standings: &Standings) -> sqlx::Result<Beginnings> {
-    let mut statuses: HashMap<JobId, Status> = standings.iter().map(|(id, job)| (*id, job.status)).collect();
-    let mut beginnings = Beginnings::new();
-    for job in jobs {
-        let status = |id: &JobId| {
-            let status = statuses.get(id).copied().filter(|status| *status != Status::Deleted);
-            status.map(|status| (*id, status)).ok_or_else(|| error::refuse(StoreError::UnknownParent(*id)))
-        };
-        let parents = job.parents.iter().map(status).collect::<sqlx::Result<Vec<_>>>()?;
-        let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &parents);
-        let begins = match next {
-            Next::Start => Status::Queued,
-            Next::Wait(_) => Status::Waiting,
-            Next::Cancel(_) => Status::Cancelled,
-        };
-        statuses.entry(job.id).or_insert(begins);
-        if !job.parents.is_empty() {
-            beginnings.insert(job.id, (next, fates));
-        }
-    }
-    Ok(beginnings)
+/// How new jobs with parents begin.
+pub(crate) struct Beginnings<'a> {
+    /// The states of the parents that were stored before.
+    stored: &'a JobStates,
+    /// By job: its first step, and the fate of each of its parents.
+    by_job: HashMap<JobId, (Next, Vec<Fate>)>,
 }
 
-/// Links new jobs, which are already stored, to their parents and workflows.
-pub(crate) async fn join(
-    store: &Core,
-    connection: &mut PgConnection,
-    jobs: &[&NewJob],
-    beginnings: &Beginnings,
-    standings: &Standings,
-) -> sqlx::Result<()> {
-    let mut edges = Vec::new();
-    for job in jobs {
-        let Some((_, fates)) = beginnings.get(&job.id) else { continue };
-        for (parent, fate) in job.parents.iter().zip(fates) {
-            edges.push((*parent, job.id, job.spec.options.on_parent_failure.as_str(), fate.succeeded()));
+impl<'a> Beginnings<'a> {
+    /// Decides how jobs begin whose parents are locked or precede them in the same batch.
+    pub(crate) fn of(jobs: &[&NewJob], stored: &'a JobStates) -> sqlx::Result<Self> {
+        let mut statuses: HashMap<JobId, Status> = stored.iter().map(|(id, job)| (*id, job.status)).collect();
+        let mut by_job = HashMap::new();
+        for job in jobs {
+            let status = |id: &JobId| {
+                let status = statuses.get(id).copied().filter(|status| *status != Status::Deleted);
+                status.map(|status| (*id, status)).ok_or_else(|| error::refuse(StoreError::UnknownParent(*id)))
+            };
+            let parents = job.parents.iter().map(status).collect::<sqlx::Result<Vec<_>>>()?;
+            let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &parents);
+            let begins = match next {
+                Next::Start => Status::Queued,
+                Next::Wait(_) => Status::Waiting,
+                Next::Cancel(_) => Status::Cancelled,
+            };
+            statuses.entry(job.id).or_insert(begins);
+            if !job.parents.is_empty() {
+                by_job.insert(job.id, (next, fates));
+            }
         }
+        Ok(Self { stored, by_job })
     }
-    if !edges.is_empty() {
-        sqlx::query(*sql::INSERT_DEPENDENCIES)
-            .bind(edges.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
-            .bind(edges.iter().map(|(_, child, ..)| uuid(*child)).collect::<Vec<_>>())
-            .bind(edges.iter().map(|(_, _, policy, _)| *policy).collect::<Vec<_>>())
-            .bind(edges.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-        let pending = edges.iter().filter(|(.., succeeded)| succeeded.is_none()).map(|(parent, ..)| *parent);
-        mark(connection, pending.collect(), jobs, standings).await?;
+
+    /// The first step of a job, if it has parents.
+    pub(crate) fn next(&self, job: JobId) -> Option<&Next> {
+        self.by_job.get(&job).map(|(next, _)| next)
     }
-    take_places(store, connection, jobs).await?;
-    let cancelled = jobs.iter().filter_map(|job| match beginnings.get(&job.id) {
-        Some((Next::Cancel(reason), _)) => Some((job.id, reason.as_str())),
-        _ => None,
-    });
-    cancel(connection, store.sessions.clock(), Tables::Whole, cancelled.collect()).await
+
+    /// How many parents a job waits for, and whether any of them failed.
+    pub(crate) fn waiting(&self, job: JobId) -> Waiting {
+        Waiting::of(self.by_job.get(&job).into_iter().flat_map(|(_, fates)| fates.iter().copied()))
+    }
+
+    /// Links new jobs, which are already stored, to their parents and workflows.
+    pub(crate) async fn join(&self, store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
+        let mut edges = Vec::new();
+        for job in jobs {
+            let Some((_, fates)) = self.by_job.get(&job.id) else { continue };
+            for (parent, fate) in job.parents.iter().zip(fates) {
+                edges.push((*parent, job.id, job.spec.options.on_parent_failure.as_str(), fate.succeeded()));
+            }
+        }
+        if !edges.is_empty() {
+            sqlx::query(*sql::INSERT_DEPENDENCIES)
+                .bind(edges.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
+                .bind(edges.iter().map(|(_, child, ..)| uuid(*child)).collect::<Vec<_>>())
+                .bind(edges.iter().map(|(_, _, policy, _)| *policy).collect::<Vec<_>>())
+                .bind(edges.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
+                .execute(&mut *connection)
+                .await?;
+            let pending = edges.iter().filter(|(.., succeeded)| succeeded.is_none()).map(|(parent, ..)| *parent);
+            mark_parents(connection, pending.collect(), jobs, self.stored).await?;
+        }
+        take_nodes(store, connection, jobs).await?;
+        let cancelled = jobs.iter().filter_map(|job| match self.next(job.id) {
+            Some(Next::Cancel(reason)) => Some((job.id, reason.as_str())),
+            _ => None,
+        });
+        let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
+        writer.cancel(connection, cancelled.collect()).await
+    }
 }
 
 /// Marks these parents as having consequences when they end.
-async fn mark(
+async fn mark_parents(
     connection: &mut PgConnection,
     parents: BTreeSet<JobId>,
     jobs: &[&NewJob],
-    standings: &Standings,
+    stored: &JobStates,
 ) -> sqlx::Result<()> {
     // A workflow's job is marked from the beginning.
     let marked: BTreeSet<JobId> = jobs.iter().filter(|job| job.spec.workflow_id.is_some()).map(|job| job.id).collect();
@@ -128,9 +140,9 @@ async fn mark(
         return Ok(());
     }
     // Parents of the same batch have not been read yet.
-    let unseen: BTreeSet<JobId> = parents.iter().filter(|id| !standings.contains_key(id)).copied().collect();
-    let mut all = locking::look(connection, &unseen).await?;
-    all.extend(standings.iter().filter(|(id, _)| parents.contains(id)));
+    let unread: BTreeSet<JobId> = parents.iter().filter(|id| !stored.contains_key(id)).copied().collect();
+    let mut all = locking::states(connection, &unread).await?;
+    all.extend(stored.iter().filter(|(id, _)| parents.contains(id)));
     let (ids, times) = locking::ids_and_times(all.keys());
     sqlx::query(*sql::MARK_PARENTS)
         .bind(ids)
@@ -143,20 +155,22 @@ async fn mark(
 }
 
 /// Registers jobs as nodes of their workflows, possibly replacing earlier jobs.
-async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
-    let places: BTreeMap<(Uuid, &str), &NewJob> = jobs
+async fn take_nodes(store: &Core, connection: &mut PgConnection, jobs: &[&NewJob]) -> sqlx::Result<()> {
+    let by_node: BTreeMap<(Uuid, &str), &NewJob> = jobs
         .iter()
-        .filter_map(|job| job.spec.place().map(|(workflow, node)| ((Uuid::from_u128(workflow.to_bits()), node), *job)))
+        .filter_map(|job| {
+            job.spec.workflow_node().map(|(workflow, node)| ((Uuid::from_u128(workflow.to_bits()), node), *job))
+        })
         .collect();
-    if places.is_empty() {
+    if by_node.is_empty() {
         return Ok(());
     }
-    let (workflows, nodes): (Vec<Uuid>, Vec<&str>) = places.keys().copied().unzip();
+    let (workflows, nodes): (Vec<Uuid>, Vec<&str>) = by_node.keys().copied().unzip();
     let former = sqlx::query(*sql::NODES_FORMER).bind(&workflows).bind(&nodes).fetch_all(&mut *connection).await?;
     let mut changes = BTreeMap::<Uuid, EndsChange>::new();
     for row in &former {
         let (workflow, node, other): (Uuid, &str, _) = (row.try_get(0)?, row.try_get(1)?, job_id(row.try_get(2)?));
-        if places.get(&(workflow, node)).is_some_and(|job| job.spec.options.rerun_of != Some(other)) {
+        if by_node.get(&(workflow, node)).is_some_and(|job| job.spec.options.rerun_of != Some(other)) {
             return Err(error::refuse(StoreError::Superseded(other)));
         }
         if row.try_get::<Option<bool>, _>(3)? == Some(true) {
@@ -168,7 +182,7 @@ async fn take_places(store: &Core, connection: &mut PgConnection, jobs: &[&NewJo
         let query = sqlx::query(*sql::CHANGE_ENDS).bind(store.sessions.clock()).bind(workflow);
         query.bind(succeeded).bind(dead).bind(cancelled).execute(&mut *connection).await?;
     }
-    let ids: Vec<Uuid> = places.values().map(|job| uuid(job.id)).collect();
+    let ids: Vec<Uuid> = by_node.values().map(|job| uuid(job.id)).collect();
     sqlx::query(*sql::INSERT_NODES).bind(workflows).bind(nodes).bind(ids).execute(connection).await.map(drop)
 }
 
@@ -222,128 +236,130 @@ pub(crate) async fn affected(
     Ok(affected)
 }
 
-/// Applies the consequences of the ends of jobs. Those jobs are locked, and so are the waiting ones in `held`. If more
-/// waiting jobs are affected by now, the transaction must be restarted: locking them here would violate the lock order.
-pub(crate) async fn follow(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
-    mut ended: BTreeMap<JobId, Status>,
-    held: &BTreeSet<JobId>,
-) -> sqlx::Result<Woken> {
-    let mut woken = Woken::new();
-    while !ended.is_empty() {
-        let Pending { edges, waiting } = pending(connection, &ended).await?;
-        let all = flow::follow(&ended, &edges, &waiting);
-        if !all.children.keys().all(|child| held.contains(child)) {
-            return Err(error::moved_on());
+/// Writes the consequences of the ends of jobs.
+#[derive(Clone, Copy)]
+pub(crate) struct FlowWriter<'a> {
+    /// The time of the consequences, if not the server's.
+    pub(crate) now: Option<At>,
+    pub(crate) tables: Tables<'a>,
+}
+
+impl FlowWriter<'_> {
+    /// Applies the consequences of the ends of jobs. Those jobs are locked, and so are the waiting ones in `locked`. If
+    /// more waiting jobs are affected by now, the transaction must be restarted: locking them here would violate the
+    /// lock order.
+    pub(crate) async fn follow(
+        self,
+        connection: &mut PgConnection,
+        mut ended: BTreeMap<JobId, Status>,
+        locked: &BTreeSet<JobId>,
+    ) -> sqlx::Result<Woken> {
+        let mut woken = Woken::new();
+        while !ended.is_empty() {
+            let Pending { edges, waiting } = pending(connection, &ended).await?;
+            let all = flow::follow(&ended, &edges, &waiting);
+            if !all.children.keys().all(|child| locked.contains(child)) {
+                return Err(error::concurrent_change());
+            }
+            ended = cancelled(&all);
+            woken.extend(self.apply(connection, all).await?);
         }
-        ended = cancelled(&all);
-        woken.extend(apply(connection, now, tables, all).await?);
+        Ok(woken)
     }
-    Ok(woken)
-}
 
-/// Like [`follow`], with none of the waiting jobs locked yet.
-pub(crate) async fn hold_and_follow(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
-    ended: BTreeMap<JobId, Status>,
-) -> sqlx::Result<Woken> {
-    let held = affected(connection, ended.clone()).await?;
-    locking::hold_waiting(connection, &held).await?;
-    follow(connection, now, tables, ended, &held).await
-}
-
-async fn apply(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
-    Consequences { met, children }: Consequences,
-) -> sqlx::Result<Woken> {
-    if !met.is_empty() {
-        sqlx::query(*sql::FLOW_MEET)
-            .bind(met.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
-            .bind(met.iter().map(|(_, child, _)| uuid(*child)).collect::<Vec<_>>())
-            .bind(met.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
+    /// Like `follow`, with none of the waiting jobs locked yet.
+    pub(crate) async fn lock_and_follow(
+        self,
+        connection: &mut PgConnection,
+        ended: BTreeMap<JobId, Status>,
+    ) -> sqlx::Result<Woken> {
+        let waiting = affected(connection, ended.clone()).await?;
+        locking::lock_waiting(connection, &waiting).await?;
+        self.follow(connection, ended, &waiting).await
     }
-    let (mut waits, mut starts, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, next) in &children {
-        match next {
-            Next::Wait(left) => waits.push((*id, *left)),
-            Next::Start => starts.push(*id),
-            Next::Cancel(reason) => cancels.push((*id, reason.as_str())),
+
+    async fn apply(
+        self,
+        connection: &mut PgConnection,
+        Consequences { met, children }: Consequences,
+    ) -> sqlx::Result<Woken> {
+        if !met.is_empty() {
+            sqlx::query(*sql::FLOW_MEET)
+                .bind(met.iter().map(|(parent, ..)| uuid(*parent)).collect::<Vec<_>>())
+                .bind(met.iter().map(|(_, child, _)| uuid(*child)).collect::<Vec<_>>())
+                .bind(met.iter().map(|(.., succeeded)| *succeeded).collect::<Vec<_>>())
+                .execute(&mut *connection)
+                .await?;
         }
-    }
-    if !waits.is_empty() {
-        sqlx::query(*sql::FLOW_WAIT)
-            .bind(waits.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
-            .bind(waits.iter().map(|(_, left)| left.on as i32).collect::<Vec<_>>())
-            .bind(waits.iter().map(|(_, left)| left.any_failed).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-    }
-    cancel(connection, now, tables, cancels).await?;
-    let mut woken = Woken::new();
-    for (table, ids) in tables.of(starts, |id| *id) {
-        let ids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
-        let query = sqlx::query(sql::of_table(*sql::FLOW_START, &table)).bind(now).bind(ids);
-        for row in query.fetch_all(&mut *connection).await? {
-            woken.push((row.try_get(0)?, rows::instant(&row, 1)?));
+        let (mut waits, mut starts, mut cancels) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, next) in &children {
+            match next {
+                Next::Wait(left) => waits.push((*id, *left)),
+                Next::Start => starts.push(*id),
+                Next::Cancel(reason) => cancels.push((*id, reason.as_str())),
+            }
         }
+        if !waits.is_empty() {
+            sqlx::query(*sql::FLOW_WAIT)
+                .bind(waits.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+                .bind(waits.iter().map(|(_, left)| left.on as i32).collect::<Vec<_>>())
+                .bind(waits.iter().map(|(_, left)| left.any_failed).collect::<Vec<_>>())
+                .execute(&mut *connection)
+                .await?;
+        }
+        self.cancel(connection, cancels).await?;
+        let mut woken = Woken::new();
+        for (table, ids) in self.tables.of(starts, |id| *id) {
+            let ids: Vec<Uuid> = ids.iter().map(|id| uuid(*id)).collect();
+            let query = sqlx::query(sql::of_table(*sql::FLOW_START, &table)).bind(self.now).bind(ids);
+            for row in query.fetch_all(&mut *connection).await? {
+                woken.push((row.try_get(0)?, rows::instant(&row, 1)?));
+            }
+        }
+        Ok(woken)
     }
-    Ok(woken)
-}
 
-async fn cancel(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
-    jobs: Vec<(JobId, &str)>,
-) -> sqlx::Result<()> {
-    if jobs.is_empty() {
-        return Ok(());
+    async fn cancel(self, connection: &mut PgConnection, jobs: Vec<(JobId, &str)>) -> sqlx::Result<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        locking::lock_keys(connection, &jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>()).await?;
+        for (table, jobs) in self.tables.of(jobs, |(id, _)| *id) {
+            sqlx::query(sql::of_table(*sql::FLOW_CANCEL, &table))
+                .bind(self.now)
+                .bind(jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
+                .bind(jobs.iter().map(|(_, reason)| *reason).collect::<Vec<_>>())
+                .execute(&mut *connection)
+                .await?;
+        }
+        Ok(())
     }
-    locking::hold_keys(connection, &jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>()).await?;
-    for (table, jobs) in tables.of(jobs, |(id, _)| *id) {
-        sqlx::query(sql::of_table(*sql::FLOW_CANCEL, &table))
-            .bind(now)
-            .bind(jobs.iter().map(|(id, _)| uuid(*id)).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|(_, reason)| *reason).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(())
-}
 
-/// Counts the ends of jobs for their workflows.
-pub(crate) async fn count_ends(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
-    ended: &BTreeMap<JobId, Status>,
-) -> sqlx::Result<()> {
-    for (table, ended) in tables.of(ended, |(id, _)| **id) {
-        let (ids, times) = locking::ids_and_times(ended.iter().map(|(id, _)| *id));
-        sqlx::query(sql::of_table(*sql::ADD_ENDS, &table))
-            .bind(now)
-            .bind(ids)
-            .bind(times)
-            .bind(ended.iter().map(|(_, status)| status.as_str()).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
+    /// Counts the ends of jobs for their workflows.
+    pub(crate) async fn count_ends(
+        self,
+        connection: &mut PgConnection,
+        ended: &BTreeMap<JobId, Status>,
+    ) -> sqlx::Result<()> {
+        for (table, ended) in self.tables.of(ended, |(id, _)| **id) {
+            let (ids, times) = locking::ids_and_times(ended.iter().map(|(id, _)| *id));
+            sqlx::query(sql::of_table(*sql::ADD_ENDS, &table))
+                .bind(self.now)
+                .bind(ids)
+                .bind(times)
+                .bind(ended.iter().map(|(_, status)| status.as_str()).collect::<Vec<_>>())
+                .execute(&mut *connection)
+                .await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Notifies claims of the jobs that were released.
 pub(crate) fn announce(store: &Core, woken: &Woken) {
     woken.iter().for_each(|(lane, run_at)| store.lanes.put(*lane, *run_at));
     if !woken.is_empty() {
-        store.outlook.changed();
-        store.hints.tell_work();
+        store.scan_bounds.changed();
+        store.hints.notify_work();
     }
 }

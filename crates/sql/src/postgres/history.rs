@@ -77,7 +77,7 @@ async fn events_until(store: &Core, day: Day, last: &[(JobId, Timestamp)]) -> sq
     };
     if store.days.has_partition(partitions::EVENTS, day) {
         match from(&partitions::EVENTS.partition(day)).await {
-            Err(gone) if error::partition_gone(&gone) => refresh_days(store).await?,
+            Err(gone) if error::is_partition_gone(&gone) => refresh_days(store).await?,
             rows => return Ok((rows?, false)),
         }
     }

@@ -15,8 +15,10 @@ use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
-    enqueue, partition_retention, queues, rows,
-    statements::{self as sql, Tells},
+    enqueue, partition_retention,
+    queues::QueueSnapshot,
+    rows,
+    statements::{self as sql, DispatchedBy},
     suspects,
     value::{At, Uuid, job_id, uuid},
 };
@@ -55,14 +57,14 @@ pub(crate) async fn import(store: &Core, batch: &ExportBatch) -> Result<usize, S
         make_lanes(store, rollups).await.map_err(error)?;
     }
     let mut unit = store.sessions.several().await.map_err(error)?;
-    let imported = take_over(store, &mut unit, batch, &jobs).await;
+    let imported = import_batch(store, &mut unit, batch, &jobs).await;
     let new = unit.ended(imported).await.map_err(error)?;
-    enqueue::announce(store, &jobs, Tells::Loader);
-    store.hints.tell_jobs();
+    enqueue::announce(store, &jobs, DispatchedBy::Loader);
+    store.hints.notify_jobs();
     Ok(new)
 }
 
-async fn take_over(
+async fn import_batch(
     store: &Core,
     connection: &mut PgConnection,
     batch: &ExportBatch,
@@ -142,10 +144,10 @@ async fn import_jobs(
         records.iter().zip(&lanes).map(|(record, lane)| job_row(record, *lane)).collect::<sqlx::Result<Rows>>()?;
     let new: HashSet<JobId> =
         put::<Uuid>(connection, "punctual_jobs", all, "id").await?.into_iter().map(job_id).collect();
-    let mut tables = Tables::default();
-    let said = store.queues.known();
+    let mut tables = ImportedRows::default();
+    let queues = store.queues.known();
     for (record, lane) in records.iter().zip(lanes).filter(|(record, _)| new.contains(&record.job.id)) {
-        tables.add(record, lane, &said)?;
+        tables.add(record, lane, &queues)?;
     }
     for (table, rows) in tables.rows {
         put_all(connection, table, rows).await?;
@@ -197,21 +199,21 @@ fn workflow_text(id: WorkflowId) -> String {
 
 /// The rows that belong to jobs, by table.
 #[derive(Default)]
-struct Tables {
+struct ImportedRows {
     rows: BTreeMap<&'static str, Rows>,
 }
 
-impl Tables {
+impl ImportedRows {
     fn push(&mut self, table: &'static str, row: Value) {
         self.rows.entry(table).or_default().push(row);
     }
 
-    fn add(&mut self, record: &Record, lane: i32, said: &queues::QueueSnapshot) -> sqlx::Result<()> {
+    fn add(&mut self, record: &Record, lane: i32, queues: &QueueSnapshot) -> sqlx::Result<()> {
         let Job { id, spec, status, .. } = &record.job;
         let id = text_of(*id);
-        self.place(record, lane, said);
-        self.tell(record, lane)?;
-        self.label(record);
+        self.add_state(record, lane, queues);
+        self.add_events(record, lane)?;
+        self.add_labels(record);
         if spec.ephemeral {
             self.push("punctual_ephemeral", json!({"id": id, "created_at": record.job.created_at}));
         }
@@ -235,7 +237,7 @@ impl Tables {
     }
 
     /// Adds the row of a job's state: queued, due, waiting, running or deleted.
-    fn place(&mut self, record: &Record, lane: i32, said: &queues::QueueSnapshot) {
+    fn add_state(&mut self, record: &Record, lane: i32, queues: &QueueSnapshot) {
         let job = &record.job;
         let (spec, id, key) = (&job.spec, text_of(job.id), &job.spec.options.concurrency_key);
         let keep = |keep: &std::time::Duration| keep.as_millis() as u64;
@@ -261,7 +263,7 @@ impl Tables {
                 // once.
                 row["confirmed"] = json!(true);
                 row["worker_id"] = json!(job.worker_id.map(|worker| hex(worker.to_bits())));
-                if key.is_none() && said.guards(&spec.queue) {
+                if key.is_none() && queues.guards(&spec.queue) {
                     row["limit_key"] = json!("");
                 }
                 self.push("punctual_running", row);
@@ -279,23 +281,23 @@ impl Tables {
     }
 
     /// Adds the events of a job. The initial queueing and the beginnings of executions are derived from other rows.
-    fn tell(&mut self, record: &Record, lane: i32) -> sqlx::Result<()> {
+    fn add_events(&mut self, record: &Record, lane: i32) -> sqlx::Result<()> {
         let (job, events) = (&record.job, &record.events[..record.events_at_rest()]);
         let last = events.iter().rposition(|event| ends(job, event));
-        for (place, event) in events.iter().enumerate() {
-            let begins = |place: usize| place.checked_sub(1).and_then(|before| began(&events[before], &events[place]));
-            if place + 1 < events.len() && begins(place + 1).is_some() || is_told_by_job(job, place, event) {
+        for (index, event) in events.iter().enumerate() {
+            let begins = |index: usize| index.checked_sub(1).and_then(|before| began(&events[before], &events[index]));
+            if index + 1 < events.len() && begins(index + 1).is_some() || is_derived_from_job(job, index, event) {
                 continue;
             }
-            let started_at = begins(place);
+            let started_at = begins(index);
             let attempt = record.attempts.iter().find(|one| started_at.is_some() && Some(one.id.run) == event.run);
-            let before = place.checked_sub(1 + usize::from(started_at.is_some()));
+            let before = index.checked_sub(1 + usize::from(started_at.is_some()));
             let finals = |status| sql::ENDS.iter().find(|(end, _)| *end == status).map(|(_, number)| *number);
             self.push(
                 "punctual_events",
                 json!({
                     "job_id": text_of(job.id),
-                    "n": place + 1,
+                    "n": index + 1,
                     "at": event.at,
                     "previous_at": before.map(|before| events[before].at),
                     "started_at": started_at,
@@ -303,7 +305,7 @@ impl Tables {
                     "run": event.run,
                     "attempt": attempt.map(|attempt| attempt.attempt),
                     "worker_id": attempt.map(|attempt| hex(attempt.worker_id.to_bits())),
-                    "final": if Some(place) == last { finals(event.status).unwrap_or(0) } else { 0 },
+                    "final": if Some(index) == last { finals(event.status).unwrap_or(0) } else { 0 },
                     "status": event.status,
                     "outcome": attempt.map(|attempt| attempt.status),
                     "error": attempt.and_then(|attempt| attempt.error.as_ref()).map(written).transpose()?,
@@ -315,7 +317,7 @@ impl Tables {
         Ok(())
     }
 
-    fn label(&mut self, record: &Record) {
+    fn add_labels(&mut self, record: &Record) {
         let Job { id, spec, .. } = &record.job;
         for (kind, value) in labels(spec) {
             let row = json!({"kind": kind, "value": value, "scheduled_at": id.timestamp(), "id": text_of(*id)});
@@ -336,9 +338,9 @@ fn ends(job: &Job, event: &Event) -> bool {
 }
 
 /// Whether this is the first event of a job that was queued at once, which is derived from the job's row.
-fn is_told_by_job(job: &Job, place: usize, event: &Event) -> bool {
+fn is_derived_from_job(job: &Job, index: usize, event: &Event) -> bool {
     let apart = job.created_at.since(job.id.timestamp()).max(job.id.timestamp().since(job.created_at));
-    place == 0 && event.status == Status::Queued && event.at == job.created_at && apart.as_millis() < 1_000
+    index == 0 && event.status == Status::Queued && event.at == job.created_at && apart.as_millis() < 1_000
 }
 
 async fn import_dependencies(connection: &mut PgConnection, all: &[Dependency]) -> sqlx::Result<usize> {

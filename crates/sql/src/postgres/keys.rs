@@ -29,22 +29,22 @@ pub(crate) async fn take(
     known: &HashSet<JobId>,
 ) -> sqlx::Result<HashMap<JobId, JobId>> {
     // The first job of a batch with a key takes it.
-    let mut wanted: BTreeMap<Key, &NewJob> = BTreeMap::new();
+    let mut takers: BTreeMap<Key, &NewJob> = BTreeMap::new();
     let new = || jobs.iter().filter(|job| !known.contains(&job.id));
     for (job, key) in new().filter_map(|job| Some((job, key_of(job)?))) {
-        wanted.entry(key).or_insert(job);
+        takers.entry(key).or_insert(job);
     }
-    if wanted.is_empty() {
+    if takers.is_empty() {
         return Ok(HashMap::new());
     }
-    let claims: Vec<(&Key, &NewJob)> = wanted.iter().map(|(key, job)| (key, *job)).collect();
+    let claims: Vec<(&Key, &NewJob)> = takers.iter().map(|(key, job)| (key, *job)).collect();
     let rows = bind(*sql::KEYS_TAKE, store, &claims).fetch_all(&mut *connection).await?;
     let mut holders: BTreeMap<Key, Holder> = BTreeMap::new();
     for row in &rows {
         let (job, expires_at) = (job_id(row.try_get(2)?), rows::optional_instant(row, 3)?);
         holders.insert((row.try_get(0)?, row.try_get(1)?), Holder { job, expires_at, now: rows::instant(row, 4)? });
     }
-    turn_over(store, connection, &wanted, &mut holders).await?;
+    pass_on(store, connection, &takers, &mut holders).await?;
     let other = |job: &NewJob| {
         let holder = holders.get(&key_of(job)?)?.job;
         (holder != job.id).then_some((job.id, holder))
@@ -73,25 +73,25 @@ fn bind<'q>(
         .bind(claims.iter().map(|(_, job)| period(job)).collect::<Vec<_>>())
 }
 
-/// Passes keys whose holders no longer conflict to the jobs that want them.
-async fn turn_over(
+/// Passes keys whose holders no longer conflict to the new jobs with these keys.
+async fn pass_on(
     store: &Core,
     connection: &mut PgConnection,
-    wanted: &BTreeMap<Key, &NewJob>,
+    takers: &BTreeMap<Key, &NewJob>,
     holders: &mut BTreeMap<Key, Holder>,
 ) -> sqlx::Result<()> {
-    let others = holders.iter().filter(|(key, holder)| wanted.get(*key).is_some_and(|job| job.id != holder.job));
+    let others = holders.iter().filter(|(key, holder)| takers.get(*key).is_some_and(|job| job.id != holder.job));
     let others: BTreeSet<JobId> = others.map(|(_, holder)| holder.job).collect();
     if others.is_empty() {
         return Ok(());
     }
-    let standings = locking::look(connection, &others).await?;
+    let states = locking::states(connection, &others).await?;
     let is_free = |job: &NewJob, holder: &Holder| {
-        let standing = standings.get(&holder.job);
+        let state = states.get(&holder.job);
         let unique: Unique = job.spec.unique();
-        !standing.is_some_and(|standing| unique.conflicts(standing.status, holder.expires_at, holder.now))
+        !state.is_some_and(|state| unique.conflicts(state.status, holder.expires_at, holder.now))
     };
-    let free: Vec<(&Key, &NewJob)> = wanted
+    let free: Vec<(&Key, &NewJob)> = takers
         .iter()
         .filter(|(key, job)| holders.get(*key).is_some_and(|holder| holder.job != job.id && is_free(job, holder)))
         .map(|(key, job)| (key, *job))
@@ -118,9 +118,9 @@ pub(crate) async fn retake(
     let row = sqlx::query(*sql::KEYS_HOLDER).bind(&scope).bind(key).fetch_optional(&mut *connection).await?;
     let held = row.map(|row| Ok::<_, sqlx::Error>((job_id(row.try_get(0)?), rows::optional_instant(&row, 1)?)));
     let held: Option<(JobId, Option<Timestamp>)> = held.transpose()?;
-    let standings = locking::look(connection, &held.iter().map(|(holder, _)| *holder).collect()).await?;
+    let states = locking::states(connection, &held.iter().map(|(holder, _)| *holder).collect()).await?;
     let holder = held.and_then(|(job, expires_at)| {
-        let status = standings.get(&job)?.status;
+        let status = states.get(&job)?.status;
         Some(KeyHolder { job, status, expires_at })
     });
     let expires_at = match change::retake_key(verb, job, holder, now) {
@@ -137,7 +137,7 @@ pub(crate) async fn retake(
         .execute(connection)
         .await?;
     // No row changed: another enqueue has taken the free key since it was read.
-    if taken.rows_affected() == 1 { Ok(Ok(())) } else { Err(error::moved_on()) }
+    if taken.rows_affected() == 1 { Ok(Ok(())) } else { Err(error::concurrent_change()) }
 }
 
 /// Whether jobs must be stored one after the other: one may update the job that it conflicts with, or two have the same
@@ -164,7 +164,7 @@ pub(crate) async fn update(
 ) -> sqlx::Result<bool> {
     let now = store.sessions.now(connection).await?;
     let jobs = locking::read(connection, &[uuid(holder)], &[At(holder.timestamp())]).await?;
-    let Some(locking::Held { job, .. }) = jobs.get(&holder) else { return Ok(false) };
+    let Some(locking::LockedJob { job, .. }) = jobs.get(&holder) else { return Ok(false) };
     let Some(update) = new.spec.unique().update(job.status, job.run_at, new.start(now).1) else { return Ok(false) };
     sqlx::query(*sql::UPDATE_JOB)
         .bind(store.sessions.clock())

@@ -9,7 +9,7 @@ use std::{
 use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp, dispatch};
 use sqlx::{PgConnection, Row};
 
-use super::{queues, statements as sql};
+use super::{queues::QueueSnapshot, statements as sql};
 use crate::level::Level;
 
 /// A queue, a name and a level, and whether the jobs have concurrency keys.
@@ -176,7 +176,7 @@ impl Lanes {
     /// The numbers of the lanes of a queue and a name; `None` stands for all.
     pub(crate) fn of(&self, queue: Option<&String>, name: Option<&String>) -> Vec<i32> {
         let known = self.lock();
-        let fits = |wanted: Option<&String>, word: &String| wanted.is_none_or(|wanted| wanted == word);
+        let fits = |selected: Option<&String>, name: &String| selected.is_none_or(|selected| selected == name);
         let lanes = known
             .bounds
             .iter()
@@ -188,18 +188,18 @@ impl Lanes {
     pub(crate) fn served(
         &self,
         request: &ClaimRequest,
-        said: &queues::QueueSnapshot,
+        queues: &QueueSnapshot,
     ) -> (Vec<Served>, Vec<(String, Served)>) {
         let known = self.lock();
         let (mut plain, mut limited) = (Vec::new(), Vec::new());
         for (number, ((queue, name, level, keyed), bound)) in &known.bounds {
             let admitted = request.serves(queue, name) && request.suspects == level.is_suspect();
-            if !admitted || said.paused.contains(queue) {
+            if !admitted || queues.paused.contains(queue) {
                 continue;
             }
             let rank = request.rank(queue, level.priority()) as i32;
             let lane = Served { number: *number, rank, bound: *bound, keyed: *keyed };
-            if *keyed || said.guards(queue) {
+            if *keyed || queues.guards(queue) {
                 limited.push((queue.clone(), lane));
             } else {
                 plain.push(lane);
@@ -210,9 +210,9 @@ impl Lanes {
 
     /// Records that a claim has taken a job of a lane: no job is expected before it, except those that commit
     /// [late](SLACK).
-    pub(crate) fn taken(&self, number: i32, place: ScanPosition) {
+    pub(crate) fn taken(&self, number: i32, position: ScanPosition) {
         if let Some((_, bound)) = self.lock().bounds.get_mut(&number) {
-            *bound = (*bound).max(place);
+            *bound = (*bound).max(position);
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn list(store: &Core, filter: &Filter, page: &Page) -> Result<J
 }
 
 /// The source of a list: its statement, and the statement's parameters besides the position.
-enum Source<'a> {
+enum ListSource<'a> {
     Newest,
     Lanes(Vec<i32>),
     Label(&'static str, &'a str),
@@ -46,7 +46,7 @@ enum Source<'a> {
 /// A position in a source: a time and an id.
 type Position = (Timestamp, JobId);
 
-impl Source<'_> {
+impl ListSource<'_> {
     /// Up to `count` rows after `from`; `bound` is the other end of the list.
     async fn fetch(&self, store: &Core, from: Position, bound: Timestamp, count: usize) -> sqlx::Result<Vec<PgRow>> {
         let text = match self {
@@ -83,19 +83,19 @@ async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>
     let first = (until, JobId::from_bits(0));
     let from = after.map_or(first, |id| first.min((id.timestamp(), id)));
     let since = filter.since.unwrap_or(Timestamp::MIN);
-    let wanted = [
+    let labels = [
         ("correlation", &filter.correlation_id),
         ("schedule", &filter.schedule),
         ("user", &filter.user_id),
         ("tag", &filter.tag),
     ];
-    let label = wanted.into_iter().find_map(|(kind, wanted)| Some(Source::Label(kind, wanted.as_deref()?)));
+    let label = labels.into_iter().find_map(|(kind, value)| Some(ListSource::Label(kind, value.as_deref()?)));
     let source = match label {
         Some(label) => label,
-        None if filter.name.is_some() => Source::Lanes(lanes(store, filter).await?),
-        None => Source::Newest,
+        None if filter.name.is_some() => ListSource::Lanes(lanes(store, filter).await?),
+        None => ListSource::Newest,
     };
-    let found = scan(store, filter, &source, (from, since), page.limit).await?;
+    let found = Scan { store, filter, from, bound: since, limit: page.limit }.run(&source).await?;
     let ids: Vec<JobId> = found.fitting.into_iter().map(|(_, id)| id).collect();
     let next = found.stopped.map(|(_, id)| id.to_string());
     Ok(JobPage { jobs: load(store, &ids).await?, next })
@@ -111,7 +111,7 @@ async fn lanes(store: &Core, filter: &Filter) -> sqlx::Result<Vec<i32>> {
 
 /// The attributes of a job that its source provides.
 struct Candidate {
-    place: Position,
+    position: Position,
     /// The job's queue and name, if the source has them.
     lane: Option<(String, String)>,
     /// The job's status, if the source has it.
@@ -122,19 +122,19 @@ impl Candidate {
     fn read(store: &Core, row: &PgRow) -> sqlx::Result<Self> {
         let lane = row.try_get::<Option<i32>, _>(2)?.and_then(|number| store.lanes.lane(number));
         let status = row.try_get::<Option<&str>, _>(3)?.and_then(|word| word.parse().ok());
-        let place = (rows::instant(row, 0)?, job_id(row.try_get::<Uuid, _>(1)?));
-        Ok(Self { place, lane: lane.map(|(queue, name, ..)| (queue, name)), status })
+        let position = (rows::instant(row, 0)?, job_id(row.try_get::<Uuid, _>(1)?));
+        Ok(Self { position, lane: lane.map(|(queue, name, ..)| (queue, name)), status })
     }
 
     /// Whether the job is selected, if its attributes decide that without reading the job.
     fn fits(&self, filter: &Filter) -> Option<bool> {
         let (queue, name) = self.lane.as_ref().map(|(queue, name)| (queue.as_str(), name.as_str())).unzip();
-        let is_selected = |wanted: &Option<String>, found: Option<&str>| match (wanted, found) {
+        let is_selected = |selected: &Option<String>, found: Option<&str>| match (selected, found) {
             (None, _) => Some(true),
             (Some(_), None) => None,
-            (Some(wanted), Some(found)) => Some(wanted == found),
+            (Some(selected), Some(found)) => Some(selected == found),
         };
-        let status = self.status.map(|status| is_wanted(filter, status));
+        let status = self.status.map(|status| has_selected_status(filter, status));
         let user = is_selected(&filter.user_id, None);
         let (correlation, tag) = (is_selected(&filter.correlation_id, None), is_selected(&filter.tag, None));
         let (queue, name) = (is_selected(&filter.queue, queue), is_selected(&filter.name, name));
@@ -147,14 +147,14 @@ impl Candidate {
     }
 }
 
-fn is_wanted(filter: &Filter, status: Status) -> bool {
+fn has_selected_status(filter: &Filter, status: Status) -> bool {
     if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) }
 }
 
 /// The selected jobs among the candidates whose attributes do not decide, found by reading the jobs.
-async fn look(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::Result<HashSet<JobId>> {
+async fn selected(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::Result<HashSet<JobId>> {
     let unclear = candidates.iter().filter(|candidate| candidate.fits(filter).is_none());
-    let ids: Vec<JobId> = unclear.map(|candidate| candidate.place.1).collect();
+    let ids: Vec<JobId> = unclear.map(|candidate| candidate.position.1).collect();
     let mut fitting = HashSet::new();
     for row in read::rows_of(store, *sql::LIST_DETAILS, &ids).await? {
         if job_fits(filter, &row)? {
@@ -166,10 +166,10 @@ async fn look(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sqlx::
 
 /// Whether a job is selected, by its row of the statement `LIST_DETAILS`.
 fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
-    let same = |wanted: &Option<String>, column| -> sqlx::Result<bool> {
-        Ok(wanted.is_none() || row.try_get::<Option<&str>, _>(column)? == wanted.as_deref())
+    let same = |selected: &Option<String>, column| -> sqlx::Result<bool> {
+        Ok(selected.is_none() || row.try_get::<Option<&str>, _>(column)? == selected.as_deref())
     };
-    if !is_wanted(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
+    if !has_selected_status(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
         return Ok(false);
     }
     if !same(&filter.user_id, 4)? || !same(&filter.correlation_id, 5)? {
@@ -190,17 +190,17 @@ async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -
     for status in &filter.statuses {
         match status {
             Status::Succeeded | Status::Dead | Status::Cancelled => {
-                sources.extend(sql::ENDS.iter().find(|(end, _)| end == status).map(|(_, end)| Source::Ended(*end)));
+                sources.extend(sql::ENDS.iter().find(|(end, _)| end == status).map(|(_, end)| ListSource::Ended(*end)));
             }
-            Status::Deleted => sources.push(Source::Deleted),
-            Status::Processing => sources.push(Source::Running),
-            Status::Queued => sources.extend(lanes(store, filter).await?.into_iter().map(Source::Lane)),
-            Status::Waiting => sources.push(Source::Waiting),
+            Status::Deleted => sources.push(ListSource::Deleted),
+            Status::Processing => sources.push(ListSource::Running),
+            Status::Queued => sources.extend(lanes(store, filter).await?.into_iter().map(ListSource::Lane)),
+            Status::Waiting => sources.push(ListSource::Waiting),
             Status::Scheduled | Status::Retrying | Status::Failed => {}
         }
     }
     if wants(Status::Scheduled) || wants(Status::Retrying) {
-        sources.push(Source::Due);
+        sources.push(ListSource::Due);
     }
     let (since, until) = (filter.since.unwrap_or(Timestamp::MIN), filter.until.unwrap_or(Timestamp::MAX));
     let (first, bound) = if backwards {
@@ -215,10 +215,11 @@ async fn timed(store: &Core, filter: &Filter, page: &Page, after: Option<Key>) -
         None => first,
     };
     let mut found = Vec::with_capacity(sources.len());
+    let scan = Scan { store, filter, from, bound, limit: page.limit };
     for source in sources {
-        let scanned = scan(store, filter, &source, (from, bound), page.limit).await?;
-        let fitting = scanned.fitting.into_iter().map(|(place, id)| (key(place, backwards), id)).collect();
-        found.push(Found { fitting, stopped: scanned.stopped.map(|place| key(place, backwards)) });
+        let scanned = scan.run(&source).await?;
+        let fitting = scanned.fitting.into_iter().map(|(position, id)| (key(position, backwards), id)).collect();
+        found.push(Found { fitting, stopped: scanned.stopped.map(|position| key(position, backwards)) });
     }
     let (ids, next) = list::merge(found, page.limit);
     Ok(JobPage { jobs: load(store, &ids).await?, next: next.map(list::cursor) })
@@ -229,35 +230,41 @@ fn key((time, id): Position, backwards: bool) -> Key {
     if backwards { (-time, -id) } else { (time, id) }
 }
 
-/// Scans a source until the page is full, the bound is reached, or the source ends.
-async fn scan(
-    store: &Core,
-    filter: &Filter,
-    source: &Source<'_>,
-    (mut from, bound): (Position, Timestamp),
+/// The scan for a page: from after a position to the other end of the list.
+struct Scan<'a> {
+    store: &'a Core,
+    filter: &'a Filter,
+    from: Position,
+    bound: Timestamp,
     limit: usize,
-) -> sqlx::Result<Found<Position, JobId>> {
-    let mut found = Found { fitting: Vec::new(), stopped: None };
-    let (mut looked_at, mut chunk) = (0, CHUNKS.0);
-    loop {
-        let rows = source.fetch(store, from, bound, chunk).await?;
-        let candidates = rows.iter().map(|row| Candidate::read(store, row)).collect::<sqlx::Result<Vec<_>>>()?;
-        let looked = look(store, filter, &candidates).await?;
-        for candidate in candidates {
-            from = candidate.place;
-            looked_at += 1;
-            if candidate.fits(filter).unwrap_or_else(|| looked.contains(&from.1)) {
-                found.fitting.push((from, from.1));
+}
+
+impl Scan<'_> {
+    /// Scans a source until the page is full, the maximum number of rows is reached, or the source ends.
+    async fn run(&self, source: &ListSource<'_>) -> sqlx::Result<Found<Position, JobId>> {
+        let Self { store, filter, mut from, bound, limit } = *self;
+        let mut found = Found { fitting: Vec::new(), stopped: None };
+        let (mut scanned, mut chunk) = (0, CHUNKS.0);
+        loop {
+            let rows = source.fetch(store, from, bound, chunk).await?;
+            let candidates = rows.iter().map(|row| Candidate::read(store, row)).collect::<sqlx::Result<Vec<_>>>()?;
+            let selected = selected(store, filter, &candidates).await?;
+            for candidate in candidates {
+                from = candidate.position;
+                scanned += 1;
+                if candidate.fits(filter).unwrap_or_else(|| selected.contains(&from.1)) {
+                    found.fitting.push((from, from.1));
+                }
+                if found.fitting.len() == limit || scanned == LIST_MAX_SCANNED_ROWS {
+                    found.stopped = Some(from);
+                    return Ok(found);
+                }
             }
-            if found.fitting.len() == limit || looked_at == LIST_MAX_SCANNED_ROWS {
-                found.stopped = Some(from);
+            if rows.len() < chunk {
                 return Ok(found);
             }
+            chunk = CHUNKS.1;
         }
-        if rows.len() < chunk {
-            return Ok(found);
-        }
-        chunk = CHUNKS.1;
     }
 }
 

@@ -31,7 +31,8 @@ pub(crate) struct JobState {
     finished_at: Option<Timestamp>,
 }
 
-pub(crate) type Standings = BTreeMap<JobId, JobState>;
+/// The states of jobs that exist.
+pub(crate) type JobStates = BTreeMap<JobId, JobState>;
 
 /// Ids and the times that they carry, as parameters of statements.
 pub(crate) fn ids_and_times<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> (Vec<Uuid>, Vec<At>) {
@@ -39,58 +40,58 @@ pub(crate) fn ids_and_times<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> (Ve
 }
 
 /// Reads the states of jobs; jobs that do not exist are left out.
-pub(crate) async fn look(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<Standings> {
+pub(crate) async fn states(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<JobStates> {
     let (uuids, times) = ids_and_times(ids);
     let rows = sqlx::query(*sql::JOB_STATES).bind(uuids).bind(times).fetch_all(connection).await?;
-    let standing = |row: &PgRow| {
-        let standing = JobState {
+    let state = |row: &PgRow| {
+        let state = JobState {
             status: rows::word(row, 1)?,
             run: rows::number(row, 2)?,
             run_at: rows::instant(row, 3)?,
             lane: row.try_get(4)?,
             finished_at: rows::optional_instant(row, 5)?,
         };
-        Ok((job_id(row.try_get(0)?), standing))
+        Ok((job_id(row.try_get(0)?), state))
     };
-    rows.iter().map(standing).collect()
+    rows.iter().map(state).collect()
 }
 
 /// Locks jobs and, besides, the rows of the `waiting` ones. Returns `None` if one of the jobs changed state between
 /// being read and being locked.
-pub(crate) async fn hold(
+pub(crate) async fn lock(
     connection: &mut PgConnection,
     ids: &BTreeSet<JobId>,
     waiting: &BTreeSet<JobId>,
     now: Timestamp,
-) -> sqlx::Result<Option<Standings>> {
+) -> sqlx::Result<Option<JobStates>> {
     let (uuids, _) = ids_and_times(ids);
-    let seen = look(connection, ids).await?;
+    let seen = states(connection, ids).await?;
     let is_old = |at: Timestamp| partition_retention::is_old(Day::of(at), now);
     if seen.iter().any(|(id, job)| is_old(id.timestamp()) || job.finished_at.is_some_and(is_old)) {
         partition_retention::share(connection).await?;
     }
     sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
-    hold_places(connection, &seen).await?;
+    lock_ready_and_due(connection, &seen).await?;
     let (own, others): (BTreeSet<JobId>, BTreeSet<JobId>) =
         ids.iter().partition(|id| seen.get(id).is_some_and(|job| job.status == Status::Waiting));
-    if !hold_jobs(connection, &others, &seen).await? {
+    if !lock_jobs(connection, &others, &seen).await? {
         return Ok(None);
     }
-    hold_waiting(connection, &(&own | waiting)).await?;
-    if !hold_jobs(connection, &own, &seen).await? {
+    lock_waiting(connection, &(&own | waiting)).await?;
+    if !lock_jobs(connection, &own, &seen).await? {
         return Ok(None);
     }
-    hold_keys(connection, &ids.union(waiting).map(|id| uuid(*id)).collect::<Vec<_>>()).await?;
-    let held = look(connection, ids).await?;
-    Ok((held == seen).then_some(held))
+    lock_keys(connection, &ids.union(waiting).map(|id| uuid(*id)).collect::<Vec<_>>()).await?;
+    let locked = states(connection, ids).await?;
+    Ok((locked == seen).then_some(locked))
 }
 
 /// Locks jobs whose state rows are locked, unless one changed state before; returns whether they were locked.
-async fn hold_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &Standings) -> sqlx::Result<bool> {
+async fn lock_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &JobStates) -> sqlx::Result<bool> {
     if ids.is_empty() {
         return Ok(true);
     }
-    let now = look(connection, ids).await?;
+    let now = states(connection, ids).await?;
     let stayed = ids.iter().all(|id| now.get(id) == seen.get(id));
     if stayed {
         let (uuids, times) = ids_and_times(ids);
@@ -100,7 +101,7 @@ async fn hold_jobs(connection: &mut PgConnection, ids: &BTreeSet<JobId>, seen: &
 }
 
 /// Locks the jobs' unique keys, which the jobs may have to give up.
-pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+pub(crate) async fn lock_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let rows = sqlx::query(*sql::KEYS_OF).bind(ids).fetch_all(&mut *connection).await?;
     let key = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
     let keys = rows.iter().map(key).collect::<sqlx::Result<BTreeSet<(String, String)>>>()?;
@@ -112,8 +113,8 @@ pub(crate) async fn hold_keys(connection: &mut PgConnection, ids: &[Uuid]) -> sq
 }
 
 /// Locks the rows of queued and due jobs, so that they are neither claimed nor promoted meanwhile.
-async fn hold_places(connection: &mut PgConnection, seen: &Standings) -> sqlx::Result<()> {
-    let of = |wanted: fn(Status) -> bool| seen.iter().filter(move |(_, job)| wanted(job.status)).collect::<Vec<_>>();
+async fn lock_ready_and_due(connection: &mut PgConnection, seen: &JobStates) -> sqlx::Result<()> {
+    let of = |matches: fn(Status) -> bool| seen.iter().filter(move |(_, job)| matches(job.status)).collect::<Vec<_>>();
     let (queued, timed) = (of(|status| status == Status::Queued), of(Status::is_timed));
     if !queued.is_empty() {
         sqlx::query(*sql::CHANGE_HOLD_READY)
@@ -134,7 +135,7 @@ async fn hold_places(connection: &mut PgConnection, seen: &Standings) -> sqlx::R
 }
 
 /// Locks the rows of waiting jobs.
-pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<()> {
+pub(crate) async fn lock_waiting(connection: &mut PgConnection, ids: &BTreeSet<JobId>) -> sqlx::Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
@@ -144,7 +145,7 @@ pub(crate) async fn hold_waiting(connection: &mut PgConnection, ids: &BTreeSet<J
 
 /// A job locked by this transaction, with its number of events and its lane.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct LockedJob {
     pub(crate) job: Job,
     pub(crate) events: i32,
     pub(crate) lane: i32,
@@ -155,14 +156,14 @@ pub(crate) async fn read(
     connection: &mut PgConnection,
     ids: &[Uuid],
     times: &[At],
-) -> sqlx::Result<BTreeMap<JobId, Held>> {
+) -> sqlx::Result<BTreeMap<JobId, LockedJob>> {
     // The partitioned table is used because naming a removed partition would fail the whole transaction.
     let every = [partitions::JOBS.name.to_owned()];
     let query = sqlx::query(sql::of_tables(*sql::JOBS, every.iter()));
     let rows = query.bind(ids).bind(times).fetch_all(connection).await?;
-    let held = |row: &PgRow| {
+    let locked = |row: &PgRow| {
         let job = rows::job_now(row)?;
-        Ok((job.id, Held { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
+        Ok((job.id, LockedJob { job, events: row.try_get(29)?, lane: row.try_get(30)? }))
     };
-    rows.iter().map(held).collect()
+    rows.iter().map(locked).collect()
 }

@@ -40,7 +40,7 @@ const VACUUM_IN_VAIN_EVERY: Duration = Duration::from_secs(60);
 /// Fewer dead rows are not worth a VACUUM.
 const FEW_ROWS: i64 = 2_000;
 /// How often each process refreshes its clock and its partitions, and partitions are created ahead.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const REFRESH_EVERY: Duration = Duration::from_secs(60);
 
 /// The lock of the process that runs maintenance, and its time to live.
 const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
@@ -49,13 +49,13 @@ const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     owner: String,
-    done: Mutex<Done>,
+    done: Mutex<LastRuns>,
 }
 
 #[derive(Debug)]
-struct Done {
+struct LastRuns {
     vacuum: Option<Instant>,
-    look: Option<Instant>,
+    refresh: Option<Instant>,
     /// By table: when it was last vacuumed, and how many dead rows remained, once the server's statistics show it.
     cleared: HashMap<&'static str, (Instant, Option<i64>)>,
     /// Events before this time no longer contain data of executions.
@@ -66,7 +66,12 @@ impl Maintenance {
     pub(crate) fn new() -> Self {
         Self {
             owner: format!("{:032x}", fastrand::u128(..)),
-            done: Mutex::new(Done { vacuum: None, look: None, cleared: HashMap::new(), trimmed_until: Timestamp::MIN }),
+            done: Mutex::new(LastRuns {
+                vacuum: None,
+                refresh: None,
+                cleared: HashMap::new(),
+                trimmed_until: Timestamp::MIN,
+            }),
         }
     }
 
@@ -103,7 +108,7 @@ impl Maintenance {
         done.cleared.entry(table).and_modify(|(_, stayed)| *stayed = Some(rows));
     }
 
-    fn is_due(&self, when: impl Fn(&mut Done) -> &mut Option<Instant>, every: Duration) -> bool {
+    fn is_due(&self, when: impl Fn(&mut LastRuns) -> &mut Option<Instant>, every: Duration) -> bool {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let last = when(&mut done);
         let due = last.is_none_or(|last| last.elapsed() >= every);
@@ -116,8 +121,8 @@ impl Maintenance {
 
 pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     // State that each process caches for itself.
-    let look = core.upkeep.is_due(|done| &mut done.look, LOOK_EVERY);
-    if look || core.server_clock.is_in_doubt() {
+    let refresh = core.upkeep.is_due(|done| &mut done.refresh, REFRESH_EVERY);
+    if refresh || core.server_clock.is_in_doubt() {
         let mut unit = core.sessions.single().await?;
         core.server_clock.measure(&mut unit).await?;
         core.days.refresh(&mut unit).await?;
@@ -126,7 +131,7 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     if registry::lock(core, LOCK.0.to_owned(), core.upkeep.owner.clone(), LOCK.1).await?.is_none() {
         return Ok(());
     }
-    change::fold(core).await?;
+    change::roll_up(core).await?;
     let mut unit = core.sessions.single().await?;
     for table in core.upkeep.cleared_lately() {
         core.upkeep.stayed(table, gone(&mut unit, table).await?);
@@ -135,7 +140,7 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     if core.upkeep.is_due(|done| &mut done.vacuum, VACUUM_EVERY) && !core.options.transaction_pooler {
         vacuum(core).await?;
     }
-    if look {
+    if refresh {
         make_days(core, Effort::Any).await?;
     }
     Ok(())

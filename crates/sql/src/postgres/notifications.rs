@@ -28,7 +28,7 @@ pub(crate) async fn notify(store: &Core, messages: &[NewNotification]) -> sqlx::
         .fetch_one(&mut *unit)
         .await?;
     unit.done().await?;
-    store.hints.tell_jobs();
+    store.hints.notify_jobs();
     let (before, created_at) = (row.try_get::<i64, _>(0)? as u64, rows::instant(&row, 1)?);
     Ok(messages.iter().zip(before + 1..).map(|(new, id)| Notification::new(id, new.clone(), created_at)).collect())
 }

@@ -29,9 +29,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Number of days after its end before a day is replaced. Adding jobs to such a day takes [a lock](share).
 const SETTLED_DAYS: i64 = 3;
 /// How long a day of jobs that was checked and left unchanged is not checked again.
-const JOBS_LOOK_PERIOD: Duration = DAY;
+const JOBS_CHECK_PERIOD: Duration = DAY;
 /// How long a day of events or logs is not checked again: few of their jobs are of a later day.
-const HISTORIES_LOOK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
+const HISTORIES_CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 /// The timeout of the exclusive lock for a replacement, and the number of tries.
 const LOCK_MAX_WAIT_MS: u64 = 100;
 const LOCK_TRIES_MAX: usize = 20;
@@ -85,10 +85,10 @@ pub(crate) async fn whole(
         return Ok(Vec::new());
     }
     // A day that was already checked was replaced, or too many of its jobs remain for that.
-    let looked_at: Vec<String> =
+    let checked: Vec<String> =
         sqlx::query_scalar("select partition from punctual_dropped_partitions").fetch_all(&mut *connection).await?;
     let mut days = of_size(connection, partitions::JOBS, store.options.whole_day_min_bytes).await?;
-    days.retain(|day| !looked_at.contains(&partitions::JOBS.partition(*day)));
+    days.retain(|day| !checked.contains(&partitions::JOBS.partition(*day)));
     Ok(days)
 }
 
@@ -119,21 +119,22 @@ pub(crate) async fn drop_days(store: &Core, keep: RetentionPolicy, deleted: Dura
         // One more day, for jobs that ended on the day after.
         let over = store.clock_now().before(shortest(keep)).before(deleted).before(DAY);
         for day in
-            due(store, partitions::JOBS, JOBS_LOOK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
+            due(store, partitions::JOBS, JOBS_CHECK_PERIOD).await?.into_iter().filter(|day| day.plus(1).start() <= over)
         {
             for table in [partitions::JOBS, partitions::LABELS] {
                 partition_creation::prove_absence(store, table, day).await?;
             }
-            gone += match exchange_jobs(store, day, keep, deleted, Others::GoOn).await? {
-                Done::Disturbed => exchange_jobs(store, day, keep, deleted, Others::Wait).await?.gone(),
+            let periods = Periods { keep, deleted };
+            gone += match exchange_jobs(store, day, periods, Others::GoOn).await? {
+                Replacement::Disturbed => exchange_jobs(store, day, periods, Others::Wait).await?.gone(),
                 done => done.gone(),
             };
         }
     }
     for table in [partitions::EVENTS, partitions::LOGS] {
-        for day in due(store, table, HISTORIES_LOOK_PERIOD).await? {
+        for day in due(store, table, HISTORIES_CHECK_PERIOD).await? {
             partition_creation::prove_absence(store, table, day).await?;
-            if exchange_histories(store, table, day, Others::GoOn).await? == Done::Disturbed {
+            if exchange_histories(store, table, day, Others::GoOn).await? == Replacement::Disturbed {
                 exchange_histories(store, table, day, Others::Wait).await?;
             }
         }
@@ -151,14 +152,14 @@ async fn due(store: &Core, table: Table, period: Duration) -> sqlx::Result<Vec<D
     let now = store.clock_now();
     let min_bytes = if table == partitions::JOBS { store.options.whole_day_min_bytes } else { 0 };
     let mut unit = store.sessions.single().await?;
-    let lately: Vec<String> =
+    let recent: Vec<String> =
         sqlx::query_scalar("select partition from punctual_dropped_partitions where looked_at > $1::timestamptz")
             .bind(At(now.before(period)))
             .fetch_all(&mut *unit)
             .await?;
     let mut days = of_size(&mut unit, table, min_bytes).await?;
     unit.done().await?;
-    days.retain(|day| is_old(day.plus(1), now) && !lately.contains(&table.partition(*day)));
+    days.retain(|day| is_old(day.plus(1), now) && !recent.contains(&table.partition(*day)));
     Ok(days)
 }
 
@@ -171,14 +172,14 @@ enum Others {
 
 /// The result of replacing a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
+enum Replacement {
     /// The number of removed jobs.
     Gone(usize),
     /// Another transaction changed old days meanwhile.
     Disturbed,
 }
 
-impl Done {
+impl Replacement {
     const NOTHING: Self = Self::Gone(0);
 
     const fn gone(self) -> usize {
@@ -194,15 +195,18 @@ async fn is_undisturbed(connection: &mut PgConnection, change: i64) -> sqlx::Res
     Ok(keep_unchanged(connection).await? && last_change(connection).await? == change)
 }
 
-/// Begins the transaction that replaces a day, and returns it with the number of the last change to old days that it
-/// sees; `None` if another process is replacing days, or has checked the day meanwhile.
-async fn alone(
-    store: &Core,
+/// A day of a table that may be replaced.
+#[derive(Clone, Copy)]
+struct OldDay {
     table: Table,
     day: Day,
-    period: Duration,
-    others: Others,
-) -> sqlx::Result<Option<(Unit, i64)>> {
+    /// How long the day is not replaced after it was checked.
+    check_period: Duration,
+}
+
+/// Begins the transaction that replaces a day, and returns it with the number of the last change to old days that it
+/// sees; `None` if another process is replacing days, or has checked the day meanwhile.
+async fn begin_alone(store: &Core, old: OldDay, others: Others) -> sqlx::Result<Option<(Unit, i64)>> {
     // Transactions that drew this number or a lower one have ended, so a transaction that begins later sees their
     // changes.
     let mut before = store.sessions.several().await?;
@@ -222,8 +226,8 @@ async fn alone(
         "select to_regclass($1) is not null and not exists (
              select from punctual_dropped_partitions where partition = $1 and looked_at > $2::timestamptz)",
     )
-    .bind(table.partition(day))
-    .bind(At(store.clock_now().before(period)))
+    .bind(old.table.partition(old.day))
+    .bind(At(store.clock_now().before(old.check_period)))
     .fetch_one(&mut *unit)
     .await?;
     if !alone || !due {
@@ -238,22 +242,24 @@ async fn alone(
     Ok(Some((unit, change)))
 }
 
-async fn exchange_jobs(
-    store: &Core,
-    day: Day,
+/// How long jobs are kept: as finished, and then as deleted.
+#[derive(Clone, Copy)]
+struct Periods {
     keep: RetentionPolicy,
     deleted: Duration,
-    others: Others,
-) -> sqlx::Result<Done> {
-    let alone = alone(store, partitions::JOBS, day, JOBS_LOOK_PERIOD, others).await?;
-    let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
+}
+
+/// Replaces a day of jobs with those whose retention periods are not over, if most of them are.
+async fn exchange_jobs(store: &Core, day: Day, periods: Periods, others: Others) -> sqlx::Result<Replacement> {
+    let old = OldDay { table: partitions::JOBS, day, check_period: JOBS_CHECK_PERIOD };
+    let Some((mut unit, change)) = begin_alone(store, old, others).await? else { return Ok(Replacement::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
     let (jobs, labels) = (partitions::JOBS.partition(day), partitions::LABELS.partition(day));
-    let gone = is_gone(now, keep, deleted);
+    let gone = is_gone(now, periods.keep, periods.deleted);
     let leaving = leaving(&mut unit, &format!("{jobs} j"), &gone).await?;
     let Some(leaving) = leaving else {
-        note(&mut unit, &jobs, now, None).await?;
-        return unit.done().await.map(|()| Done::NOTHING);
+        record_check(&mut unit, &jobs, now, None).await?;
+        return unit.done().await.map(|()| Replacement::NOTHING);
     };
     // Unfinished jobs may change meanwhile; they are copied later, under the exclusive lock.
     let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
@@ -268,10 +274,10 @@ async fn exchange_jobs(
     let forget = sql::FORGET_DROPPED_PARTITION.replace("{jobs}", &jobs).replace("{gone}", &gone);
     sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
     if !is_undisturbed(&mut unit, change).await? {
-        return Ok(Done::Disturbed);
+        return Ok(Replacement::Disturbed);
     }
-    if !hold(&mut unit, &tables, day).await? {
-        return Ok(Done::NOTHING);
+    if !lock_partitions(&mut unit, &tables, day).await? {
+        return Ok(Replacement::NOTHING);
     }
     let add = format!(
         "insert into {jobs}_left select j.* from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
@@ -284,17 +290,17 @@ async fn exchange_jobs(
     if labelled {
         exchange(&mut unit, partitions::LABELS, day, labels_left > 0).await?;
     }
-    note(&mut unit, &jobs, now, Some(day.plus(1).start())).await?;
+    record_check(&mut unit, &jobs, now, Some(day.plus(1).start())).await?;
     unit.done().await?;
     tracing::info!(partition = jobs, gone = leaving, left, "jobs of a day have gone");
     drop_detached(store).await?;
-    Ok(Done::Gone(leaving as usize))
+    Ok(Replacement::Gone(leaving as usize))
 }
 
 /// Replaces a day of events or logs with the rows whose jobs still exist, if most of the rows belong to removed jobs.
-async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Done> {
-    let alone = alone(store, table, day, HISTORIES_LOOK_PERIOD, others).await?;
-    let Some((mut unit, change)) = alone else { return Ok(Done::NOTHING) };
+async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Replacement> {
+    let old = OldDay { table, day, check_period: HISTORIES_CHECK_PERIOD };
+    let Some((mut unit, change)) = begin_alone(store, old, others).await? else { return Ok(Replacement::NOTHING) };
     let now = store.sessions.now(&mut unit).await?;
     let partition = table.partition(day);
     // The time before which jobs were removed, if any were since the last check.
@@ -307,28 +313,30 @@ async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others
     .fetch_optional(&mut *unit)
     .await?
     .flatten();
-    let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else { return Ok(Done::NOTHING) };
+    let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else {
+        return Ok(Replacement::NOTHING);
+    };
     // Jobs before that time either exist or were removed.
     let with_jobs = format!(
         "{partition} e left join (select id from punctual_jobs where scheduled_at < '{before}') j on j.id = e.job_id"
     );
     let gone = format!("e.job_id < '{:032x}' and j.id is null", first_id(before).to_bits());
     let Some(leaving) = leaving(&mut unit, &with_jobs, &gone).await? else {
-        note(&mut unit, &partition, now, None).await?;
-        return unit.done().await.map(|()| Done::NOTHING);
+        record_check(&mut unit, &partition, now, None).await?;
+        return unit.done().await.map(|()| Replacement::NOTHING);
     };
     let left = copy(&mut unit, table, day, &format!("select e.* from {with_jobs} where not ({gone})")).await?;
     if !is_undisturbed(&mut unit, change).await? {
-        return Ok(Done::Disturbed);
+        return Ok(Replacement::Disturbed);
     }
-    if !hold(&mut unit, &[table], day).await? {
-        return Ok(Done::NOTHING);
+    if !lock_partitions(&mut unit, &[table], day).await? {
+        return Ok(Replacement::NOTHING);
     }
     exchange(&mut unit, table, day, left > 0).await?;
-    note(&mut unit, &partition, now, None).await?;
+    record_check(&mut unit, &partition, now, None).await?;
     unit.done().await?;
     tracing::info!(partition, gone = leaving, left, "a day's records of jobs that have gone went after them");
-    drop_detached(store).await.map(|()| Done::NOTHING)
+    drop_detached(store).await.map(|()| Replacement::NOTHING)
 }
 
 /// A condition that is true for a job `j` that has passed its retention period, as finished and as deleted.
@@ -378,7 +386,7 @@ async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str)
 
 /// Locks a day's partitions, their parents and default partitions exclusively until the transaction ends. Returns false
 /// if they are busy; the day is then replaced by a later call.
-async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
+async fn lock_partitions(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
     let all: Vec<String> = tables
         .iter()
         .map(|table| format!("only {}, only {}, only {0}_rest", table.name, table.partition(day)))
@@ -409,8 +417,8 @@ async fn hold(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx
 /// Drops the empty partitions of old days.
 async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     let is_empty = async |connection: &mut PgConnection, day: Day| {
-        let look = format!("select not exists (select from {})", table.partition(day));
-        sqlx::query_scalar::<_, bool>(AssertSqlSafe(look)).persistent(false).fetch_one(connection).await
+        let text = format!("select not exists (select from {})", table.partition(day));
+        sqlx::query_scalar::<_, bool>(AssertSqlSafe(text)).persistent(false).fetch_one(connection).await
     };
     let now = store.clock_now();
     let mut unit = store.sessions.single().await?;
@@ -422,9 +430,9 @@ async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     }
     unit.done().await?;
     for day in empty {
-        let alone = alone(store, table, day, Duration::ZERO, Others::Wait).await?;
-        let Some((mut unit, _)) = alone else { return Ok(()) };
-        if hold(&mut unit, &[table], day).await? && is_empty(&mut unit, day).await? {
+        let old = OldDay { table, day, check_period: Duration::ZERO };
+        let Some((mut unit, _)) = begin_alone(store, old, Others::Wait).await? else { return Ok(()) };
+        if lock_partitions(&mut unit, &[table], day).await? && is_empty(&mut unit, day).await? {
             detach(&mut unit, table, day).await?;
         }
         unit.done().await?;
@@ -457,18 +465,18 @@ async fn exchange(connection: &mut PgConnection, table: Table, day: Day, any_lef
 }
 
 /// Records that a day was checked, and whether its jobs were removed.
-async fn note(
+async fn record_check(
     connection: &mut PgConnection,
     partition: &str,
     now: Timestamp,
     jobs_gone_before: Option<Timestamp>,
 ) -> sqlx::Result<()> {
-    let note = sqlx::query(
+    let record = sqlx::query(
         "insert into punctual_dropped_partitions (partition, looked_at, jobs_gone_before) values ($1, $2, $3)
          on conflict (partition) do update set looked_at = excluded.looked_at,
              jobs_gone_before = coalesce(excluded.jobs_gone_before, punctual_dropped_partitions.jobs_gone_before)",
     );
-    note.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
+    record.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
 }
 
 /// Drops detached partitions, including those that another process has detached but not dropped.

@@ -179,7 +179,7 @@ async fn a_settle_reads_only_what_it_settles() {
 
 /// The same for executions that began before they were recorded: each job is found by the key of its row.
 #[tokio::test]
-async fn what_is_recorded_late_reads_only_its_own_places() {
+async fn a_late_recording_reads_only_its_own_rows() {
     let mut bench = Bench::new().await;
     let ready = "insert into punctual_ready (run_at, id, queued_at, lane, attempt, run, events)
         select timestamptz 'epoch' + n * interval '1 ms', lpad(to_hex(n), 32, '0')::uuid, now(), 1, 0, 0, 1 from generate_series(1, 20000) n";

@@ -140,7 +140,7 @@ impl QueueStore for PostgresStore {
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
-        self.answer(Patience::Usual, queue_limits::passed(&self.core, &queue, key.as_deref())).await
+        self.answer(Patience::Usual, queue_limits::usage_of(&self.core, &queue, key.as_deref())).await
     }
 
     async fn occupied_slots(&self, queue: String) -> StoreResult<Vec<OccupiedSlot>> {
@@ -283,7 +283,7 @@ impl EngineStore for PostgresStore {
     }
 
     fn wake_claims(&self) {
-        self.core.hints.hurry.wake();
+        self.core.hints.claim_wakes.wake();
     }
 
     async fn maintain(&self) -> StoreResult<()> {

@@ -45,10 +45,10 @@ impl Queues {
     /// Reads the settings again.
     pub(crate) async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let all = read(&mut *connection).await?;
-        let said: i64 = all.iter().map(|queue| queue.revision as i64).sum();
+        let revisions: i64 = all.iter().map(|queue| queue.revision as i64).sum();
         let epochs = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *connection).await?;
         let epochs = epochs.iter().map(|row| row.try_get::<i64, _>(1)).collect::<sqlx::Result<Vec<_>>>()?;
-        let (revision, dispatched) = (said + epochs.iter().sum::<i64>(), !epochs.is_empty());
+        let (revision, dispatched) = (revisions + epochs.iter().sum::<i64>(), !epochs.is_empty());
         let paused = all.iter().filter(|queue| queue.settings.paused).map(|queue| queue.name.clone()).collect();
         let limited = all.into_iter().filter(|queue| queue.settings.limits != Limits::default());
         let limits = limited.map(|queue| (queue.name, queue.settings.limits)).collect();
@@ -96,14 +96,14 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
         .execute(&mut *unit)
         .await?;
     if done.rows_affected() == 1 && changed {
-        let mark = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
-        mark.execute(&mut *unit).await?;
-        let moments = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
-        moments.execute(&mut *unit).await?;
+        let wake = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
+        wake.execute(&mut *unit).await?;
+        let starts = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
+        starts.execute(&mut *unit).await?;
     }
     unit.done().await?;
     // Jobs of a queue that was paused may start now.
-    store.hints.tell_work();
+    store.hints.notify_work();
     Ok(done.rows_affected() == 1)
 }
 

@@ -30,7 +30,7 @@ async fn get_row(store: &Core, id: JobId) -> sqlx::Result<Option<PgRow>> {
         Ok(row)
     };
     match from(&store.days.table_of(id)).await {
-        Err(gone) if error::partition_gone(&gone) => {
+        Err(gone) if error::is_partition_gone(&gone) => {
             refresh_days(store).await?;
             from(partitions::JOBS.name).await
         }
@@ -68,7 +68,7 @@ pub(crate) async fn rows_of(store: &Core, text: &str, ids: &[JobId]) -> sqlx::Re
         return Ok(Vec::new());
     }
     match rows_of_tables(store, text, store.days.by_table(ids, |id| **id)).await {
-        Err(gone) if error::partition_gone(&gone) => {
+        Err(gone) if error::is_partition_gone(&gone) => {
             refresh_days(store).await?;
             let every = BTreeMap::from([(partitions::JOBS.name.to_owned(), ids.iter().collect())]);
             rows_of_tables(store, text, every).await
@@ -130,7 +130,7 @@ pub(crate) async fn pending_by_user(store: &Core, limit: usize) -> sqlx::Result<
         Ok(Pending { user_id: row.try_get(0)?, name: row.try_get(1)?, count })
     };
     let users = rows.iter().map(users).collect::<sqlx::Result<Vec<_>>>()?;
-    Ok(pending::with_nobodys(users, counts(store).await?, limit))
+    Ok(pending::with_userless(users, counts(store).await?, limit))
 }
 
 pub(crate) async fn dead_by_name(store: &Core, since: Timestamp, until: Timestamp) -> sqlx::Result<Vec<(String, u64)>> {

@@ -33,7 +33,7 @@ pub(crate) async fn end_leases(store: &Core, worker: WorkerId) -> sqlx::Result<u
         .await?;
     let freed = slots::release_all_of(&mut unit, store.sessions.clock(), worker).await?;
     unit.done().await?;
-    slots::tell(store, freed);
+    slots::announce(store, freed);
     Ok(done.rows_affected() as usize)
 }
 

@@ -26,9 +26,9 @@ pub(crate) const POLL_WITHOUT_HINTS: Duration = Duration::from_millis(25);
 pub(crate) struct ScanBounds {
     state: Mutex<ScanState>,
     /// How often claims scan everything from the beginning, rows that may have committed late, and all leases.
-    full_looks: Backoff,
-    late_looks: Backoff,
-    pub(crate) lease_looks: Backoff,
+    full_scans: Backoff,
+    late_scans: Backoff,
+    pub(crate) lease_scans: Backoff,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct ScanState {
     /// When the next job is due, if known.
     pub(crate) next_run_at: Option<Timestamp>,
     /// When `next_run_at` was read.
-    asked: Option<Instant>,
+    read_at: Option<Instant>,
     /// The times before which no job is due and no lease has expired, as far as this process knows.
     pub(crate) due_bound: Timestamp,
     pub(crate) lease_bound: Timestamp,
@@ -46,10 +46,10 @@ impl ScanBounds {
     pub(crate) fn new() -> Self {
         let (min, short, long) = (Timestamp::MIN, Duration::from_millis(100), Duration::from_secs(30));
         Self {
-            state: Mutex::new(ScanState { next_run_at: None, asked: None, due_bound: min, lease_bound: min }),
-            full_looks: Backoff::new(30, (short, long)),
-            late_looks: Backoff::new(30, (Duration::ZERO, Duration::from_secs(1))),
-            lease_looks: Backoff::new(30, (Duration::ZERO, long)),
+            state: Mutex::new(ScanState { next_run_at: None, read_at: None, due_bound: min, lease_bound: min }),
+            full_scans: Backoff::new(30, (short, long)),
+            late_scans: Backoff::new(30, (Duration::ZERO, Duration::from_secs(1))),
+            lease_scans: Backoff::new(30, (Duration::ZERO, long)),
         }
     }
 
@@ -60,7 +60,7 @@ impl ScanBounds {
     /// Whether a job may be due.
     pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
         let state = self.lock();
-        state.asked.is_none_or(|asked| asked.elapsed() > POLL) || state.next_run_at.is_some_and(|due| due <= now)
+        state.read_at.is_none_or(|at| at.elapsed() > POLL) || state.next_run_at.is_some_and(|due| due <= now)
     }
 
     /// Records that all jobs due by then were promoted, except those that commit late.
@@ -79,12 +79,12 @@ impl ScanBounds {
     pub(crate) fn know(&self, next_run_at: Option<Timestamp>) {
         let mut state = self.lock();
         state.next_run_at = next_run_at;
-        state.asked = Some(Instant::now());
+        state.read_at = Some(Instant::now());
     }
 
     /// Discards the known time of the next due job: an earlier one was scheduled, or that job may have been removed.
     pub(crate) fn changed(&self) {
-        self.lock().asked = None;
+        self.lock().read_at = None;
     }
 
     /// Does the same if any of these jobs is delayed or may change the time of another one.
@@ -96,7 +96,7 @@ impl ScanBounds {
             return;
         };
         let mut state = self.lock();
-        state.asked = None;
+        state.read_at = None;
         state.due_bound = state.due_bound.min(first);
     }
 }
@@ -113,8 +113,8 @@ pub(crate) enum ScanMode<'a> {
 
 impl<'a> ScanMode<'a> {
     pub(crate) fn begin(store: &'a Core) -> Self {
-        let late = || store.outlook.late_looks.begin().map_or(Self::Near, Self::Late);
-        store.outlook.full_looks.begin().map_or_else(late, Self::Full)
+        let late = || store.scan_bounds.late_scans.begin().map_or(Self::Near, Self::Late);
+        store.scan_bounds.full_scans.begin().map_or_else(late, Self::Full)
     }
 
     pub(crate) const fn is_full(&self) -> bool {
@@ -132,6 +132,6 @@ impl<'a> ScanMode<'a> {
 
     /// Where to begin among the due jobs.
     pub(crate) fn due_bound(&self, store: &Core) -> Timestamp {
-        if self.is_full() { Timestamp::MIN } else { store.outlook.lock().due_bound }
+        if self.is_full() { Timestamp::MIN } else { store.scan_bounds.lock().due_bound }
     }
 }

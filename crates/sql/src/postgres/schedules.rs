@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
-    enqueue::{self, How, Ids},
+    enqueue::{self, Enqueue, Ids},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
@@ -66,7 +66,7 @@ pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<boo
     enqueue::prepare(store, &all).await?;
     let (saved, jobs) = save_prepared(store, saves).await.map_err(|error| store.sessions.error(error))?;
     if !jobs.is_empty() {
-        enqueue::announce(store, &jobs, store.tells());
+        enqueue::announce(store, &jobs, store.dispatched_by());
     }
     Ok(saves.iter().map(|save| saved.contains(&save.schedule.spec.name)).collect())
 }
@@ -103,7 +103,8 @@ async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Ha
     let stored = || saves.iter().filter(|save| saved.contains(&save.schedule.spec.name));
     let jobs: Vec<NewJob> = stored().flat_map(|save| save.jobs.iter().cloned()).collect();
     if !jobs.is_empty() {
-        enqueue::enqueue_in(store, &mut unit, &jobs, How { ids: Ids::Unknown, tells: store.tells() }).await?;
+        let enqueue = Enqueue { store, ids: Ids::Unknown, dispatched_by: store.dispatched_by() };
+        enqueue.run(&mut unit, &jobs).await?;
     }
     let done = stored().filter_map(|save| Some((&save.schedule, save.done.as_deref()?)));
     let done: Vec<_> =

@@ -112,7 +112,7 @@ mod tests {
 
     /// All other sessions would queue up behind a migration that waits for a table's lock.
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_migration_that_waits_for_a_table_lets_others_pass() {
+    async fn a_migration_that_waits_for_a_table_does_not_block_others() {
         let (core, schema) = plans::new_core().await;
         let mut reader = core.sessions.several().await.unwrap();
         let pid = number(&mut reader, "select pg_backend_pid()::int8").await;

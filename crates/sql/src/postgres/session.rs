@@ -16,7 +16,7 @@ use sqlx::{
 use tokio::time;
 
 use super::{
-    error::{has_moved_on, store_error},
+    error::{is_concurrent_change, store_error},
     options::Options,
     value::At,
 };
@@ -432,7 +432,7 @@ impl<'c> Guest<'c> {
 
     /// Prepares a retry if the operation failed because other transactions changed its rows; returns whether it did.
     pub(crate) async fn again<T>(&mut self, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
-        if self.tries_left == 0 || !done.as_ref().is_err_and(has_moved_on) {
+        if self.tries_left == 0 || !done.as_ref().is_err_and(is_concurrent_change) {
             return Ok(false);
         }
         self.tries_left -= 1;

@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     core::Core,
     error,
-    flow::{self, Tables, Woken},
+    flow::{self, FlowWriter, Tables, Woken},
     partition_creation,
     queue_limits::slots,
     read, ready_keys, rows, statements as sql, suspects,
@@ -27,22 +27,22 @@ const TRIES_MAX: usize = 5;
 pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError> {
     let (family, plain) = parted(&settlements);
     suspects::make_lanes(store, settlements.iter().filter(|one| is_lost(one))).await?;
-    let mut done = Done::default();
+    let mut done = SettledExecutions::default();
     if !plain.is_empty() {
-        done = patiently(store, || try_settle(store, &plain)).await?;
+        done = with_retries(store, || try_settle(store, &plain)).await?;
     }
     // The settlements not applied: the fence did not match, or the end has consequences.
     let left: Vec<&Settlement> =
         plain.into_iter().filter(|one| !done.fences.contains(&fence(one))).chain(family).collect();
     if !left.is_empty() {
-        let (more, woken) = patiently(store, || try_settle_family(store, &left)).await?;
+        let (more, woken) = with_retries(store, || try_settle_family(store, &left)).await?;
         done.add(more);
         flow::announce(store, &woken);
     }
     if done.limited {
-        store.hints.tell_work();
+        store.hints.notify_work();
     }
-    tell(store, &settlements);
+    announce(store, &settlements);
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
@@ -55,7 +55,7 @@ fn parted(settlements: &[Settlement]) -> (Vec<&Settlement>, Vec<&Settlement>) {
 }
 
 /// Retries an operation after a conflict, or after refreshing outdated partitions.
-async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
+async fn with_retries<T, F: Future<Output = sqlx::Result<T>>>(
     store: &Core,
     attempt: impl Fn() -> F,
 ) -> Result<T, StoreError> {
@@ -63,9 +63,11 @@ async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
     loop {
         tries += 1;
         match attempt().await {
-            Err(error) if tries < TRIES_MAX && (error::gave_way(&error) || error::has_moved_on(&error)) => {}
+            Err(error) if tries < TRIES_MAX && (error::is_retryable(&error) || error::is_concurrent_change(&error)) => {
+            }
             Err(error)
-                if tries < TRIES_MAX && (error::partition_gone(&error) || partition_creation::is_conflict(&error)) =>
+                if tries < TRIES_MAX
+                    && (error::is_partition_gone(&error) || partition_creation::is_conflict(&error)) =>
             {
                 read::refresh_days(store).await.map_err(|error| store.sessions.error(error))?;
             }
@@ -75,26 +77,26 @@ async fn patiently<T, F: Future<Output = sqlx::Result<T>>>(
 }
 
 /// Notifies processes that wait for work or for a job.
-pub(crate) fn tell(store: &Core, settlements: &[Settlement]) {
+pub(crate) fn announce(store: &Core, settlements: &[Settlement]) {
     if settlements.iter().any(|settlement| settlement.ending.status().is_active()) {
-        store.outlook.changed();
-        store.hints.tell_work();
+        store.scan_bounds.changed();
+        store.hints.notify_work();
     }
     // A released job keeps its position, and jobs behind it may have been claimed since.
     if settlements.iter().any(|settlement| settlement.ending.status() == Status::Queued) {
-        store.hints.tell_late_work();
+        store.hints.notify_late_work();
     }
-    store.hints.tell_jobs();
+    store.hints.notify_jobs();
 }
 
 /// The executions whose fence matched, and whether any of them was limited, so that another job may start now.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct SettledExecutions {
     fences: HashSet<(AttemptId, WorkerId)>,
     limited: bool,
 }
 
-impl Done {
+impl SettledExecutions {
     fn add(&mut self, more: Self) {
         self.fences.extend(more.fences);
         self.limited |= more.limited;
@@ -111,42 +113,43 @@ fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
 }
 
 /// Ends executions whose ends have no consequences.
-async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<Done> {
+async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<SettledExecutions> {
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let mut done = Done::default();
+    let mut done = SettledExecutions::default();
     for (table, settlements) in tables {
-        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::SETTLE, &table, settlements, None).await?);
+        let batch = TableBatch { table: &table, settlements, begun: None };
+        done.add(batch.settle(&mut unit, store.sessions.clock(), &sql::SETTLE).await?);
     }
     unit.done().await?;
     Ok(done)
 }
 
 /// Ends executions with all consequences. Also releases the slots of stale settlements.
-async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(Done, Woken)> {
+async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(SettledExecutions, Woken)> {
     let mut unit = store.sessions.several().await?;
-    let (now, tables) = (store.sessions.clock(), Tables::Days(&store.days));
-    let (mut done, woken) = settle_and_follow(&mut unit, now, tables, settlements).await?;
+    let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Days(&store.days) };
+    let (mut done, woken) = settle_and_follow(&mut unit, writer, settlements).await?;
     let stale = settlements.iter().copied().filter(|one| !done.fences.contains(&fence(one)));
-    done.limited |= slots::release_stale(&mut unit, now, stale).await?;
+    done.limited |= slots::release_stale(&mut unit, writer.now, stale).await?;
     unit.done().await?;
     Ok((done, woken))
 }
 
 async fn settle_and_follow(
     connection: &mut PgConnection,
-    now: Option<At>,
-    tables: Tables<'_>,
+    writer: FlowWriter<'_>,
     settlements: &[&Settlement],
-) -> sqlx::Result<(Done, Woken)> {
-    let mut done = Done::default();
-    for (table, settlements) in tables.of(settlements.iter().copied(), |settlement| settlement.attempt.job) {
-        done.add(settle_table(connection, now, &sql::SETTLE_FLOW, &table, settlements, None).await?);
+) -> sqlx::Result<(SettledExecutions, Woken)> {
+    let mut done = SettledExecutions::default();
+    for (table, settlements) in writer.tables.of(settlements.iter().copied(), |settlement| settlement.attempt.job) {
+        let batch = TableBatch { table: &table, settlements, begun: None };
+        done.add(batch.settle(connection, writer.now, &sql::SETTLE_FLOW).await?);
     }
     // Of two settlements of the same execution, the first was applied.
-    let mut unseen = done.fences.clone();
-    let applied: Vec<&Settlement> = settlements.iter().copied().filter(|one| unseen.remove(&fence(one))).collect();
+    let mut fences = done.fences.clone();
+    let applied: Vec<&Settlement> = settlements.iter().copied().filter(|one| fences.remove(&fence(one))).collect();
     suspects::set_apart(connection, applied.iter().copied().filter(|one| is_lost(one))).await?;
     let ended: BTreeMap<_, _> = applied
         .into_iter()
@@ -156,8 +159,8 @@ async fn settle_and_follow(
     if ended.is_empty() {
         return Ok((done, Woken::new()));
     }
-    flow::count_ends(connection, now, tables, &ended).await?;
-    let woken = flow::hold_and_follow(connection, now, tables, ended).await?;
+    writer.count_ends(connection, &ended).await?;
+    let woken = writer.lock_and_follow(connection, ended).await?;
     Ok((done, woken))
 }
 
@@ -168,22 +171,22 @@ pub(crate) async fn settle_in(
     settlements: &[Settlement],
 ) -> sqlx::Result<Vec<Settled>> {
     let all: Vec<&Settlement> = settlements.iter().collect();
-    let (mut done, _) = settle_and_follow(connection, now, Tables::Whole, &all).await?;
+    let (mut done, _) = settle_and_follow(connection, FlowWriter { now, tables: Tables::Whole }, &all).await?;
     Ok(settlements.iter().map(|settlement| answer(&mut done, settlement)).collect())
 }
 
 /// Records executions that have both begun and succeeded, of jobs that have not changed since they were enqueued;
 /// returns for each whether it was recorded.
 pub(crate) async fn finish(store: &Core, ends: &[(Start, Settlement)]) -> Result<Vec<bool>, StoreError> {
-    let mut done = Done::default();
+    let mut done = SettledExecutions::default();
     let starts: HashMap<AttemptId, &Start> = ends.iter().map(|(start, end)| (end.attempt, start)).collect();
     let workers: BTreeSet<WorkerId> = ends.iter().map(|(start, _)| start.worker).collect();
     for worker in workers {
         let of_worker: Vec<&Settlement> =
             ends.iter().filter(|(start, _)| start.worker == worker).map(|(_, end)| end).collect();
-        done.add(patiently(store, || try_finish(store, &starts, &of_worker)).await?);
+        done.add(with_retries(store, || try_finish(store, &starts, &of_worker)).await?);
     }
-    store.hints.tell_jobs();
+    store.hints.notify_jobs();
     Ok(ends.iter().map(|(_, end)| done.fences.contains(&fence(end))).collect())
 }
 
@@ -191,103 +194,121 @@ async fn try_finish(
     store: &Core,
     starts: &HashMap<AttemptId, &Start>,
     settlements: &[&Settlement],
-) -> sqlx::Result<Done> {
+) -> sqlx::Result<SettledExecutions> {
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let mut done = Done::default();
+    let mut done = SettledExecutions::default();
     for (table, settlements) in tables {
-        let begun = Some((store, starts));
-        done.add(settle_table(&mut unit, store.sessions.clock(), &sql::FINISH, &table, settlements, begun).await?);
+        let batch = TableBatch { table: &table, settlements, begun: Some(Begun { store, starts }) };
+        done.add(batch.settle(&mut unit, store.sessions.clock(), &sql::FINISH).await?);
     }
     unit.done().await?;
     Ok(done)
 }
 
 /// Of two settlements of the same execution, the first was applied.
-fn answer(done: &mut Done, settlement: &Settlement) -> Settled {
+fn answer(done: &mut SettledExecutions, settlement: &Settlement) -> Settled {
     if done.fences.remove(&fence(settlement)) { Settled::Done } else { Settled::Stale }
 }
 
-/// Ends executions of jobs in one table; also records their beginnings, if those are not recorded yet.
-async fn settle_table(
-    connection: &mut PgConnection,
-    now: Option<At>,
-    forms: &sql::Forms,
-    table: &str,
-    mut settlements: Vec<&Settlement>,
-    begun: Option<(&Core, &HashMap<AttemptId, &Start>)>,
-) -> sqlx::Result<Done> {
-    // Sorted the same way everywhere, so that two batches never deadlock. The sort is stable: the first of equals stays
-    // first.
-    settlements.sort_by_key(|settlement| settlement.attempt);
-    settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
-    let fault = |settlement: &Settlement| settlement.fault.as_ref().map(rows::text).transpose();
-    let delay = |settlement: &Settlement| settlement.ending.delay().map(|delay| delay.as_micros() as i64);
-    let Some(first) = settlements.first().copied() else { return Ok(Done::default()) };
-    let alike = settlements.iter().all(|settlement| are_alike(first, settlement));
-    let goes_on =
-        |settlement: &&Settlement| settlement.ending.status().is_active() || settlement.ending.path().len() > 1;
-    let any_goes_on = settlements.iter().any(goes_on);
-    macro_rules! column {
-        ($s:ident, $value:expr) => {
-            settlements.iter().map(|$s| $value).collect::<Vec<_>>()
-        };
-    }
-    let mut query = sqlx::query(sql::of_table(forms.of(alike, any_goes_on), table))
-        .bind(now)
-        .bind(column!(s, uuid(s.attempt.job)))
-        .bind(column!(s, At(s.attempt.job.timestamp())))
-        .bind(column!(s, s.attempt.run as i32))
-        .bind(some_of(column!(s, s.result.as_ref().map(|result| result.as_str()))));
-    // Binds the value of the first settlement for all, or an array with a value per settlement.
-    macro_rules! bind {
-        ($s:ident, $value:expr) => {
-            query = if alike {
-                let $s = first;
-                query.bind($value)
-            } else {
-                query.bind(column!($s, $value))
+/// Settlements of jobs in one table.
+struct TableBatch<'a> {
+    table: &'a str,
+    settlements: Vec<&'a Settlement>,
+    /// For executions whose beginnings are not recorded yet.
+    begun: Option<Begun<'a>>,
+}
+
+/// The beginnings of executions that are recorded with their ends.
+struct Begun<'a> {
+    store: &'a Core,
+    starts: &'a HashMap<AttemptId, &'a Start>,
+}
+
+impl TableBatch<'_> {
+    /// Ends the executions.
+    async fn settle(
+        self,
+        connection: &mut PgConnection,
+        now: Option<At>,
+        forms: &sql::Forms,
+    ) -> sqlx::Result<SettledExecutions> {
+        let Self { table, mut settlements, begun } = self;
+        // Sorted the same way everywhere, so that two batches never deadlock. The sort is stable: the first of equals
+        // stays first.
+        settlements.sort_by_key(|settlement| settlement.attempt);
+        settlements.dedup_by_key(|settlement| (settlement.attempt, settlement.worker));
+        let fault = |settlement: &Settlement| settlement.fault.as_ref().map(rows::text).transpose();
+        let delay = |settlement: &Settlement| settlement.ending.delay().map(|delay| delay.as_micros() as i64);
+        let Some(first) = settlements.first().copied() else { return Ok(SettledExecutions::default()) };
+        let alike = settlements.iter().all(|settlement| are_alike(first, settlement));
+        let goes_on =
+            |settlement: &&Settlement| settlement.ending.status().is_active() || settlement.ending.path().len() > 1;
+        let any_goes_on = settlements.iter().any(goes_on);
+        macro_rules! column {
+            ($s:ident, $value:expr) => {
+                settlements.iter().map(|$s| $value).collect::<Vec<_>>()
             };
+        }
+        let mut query = sqlx::query(sql::of_table(forms.of(alike, any_goes_on), table))
+            .bind(now)
+            .bind(column!(s, uuid(s.attempt.job)))
+            .bind(column!(s, At(s.attempt.job.timestamp())))
+            .bind(column!(s, s.attempt.run as i32))
+            .bind(some_of(column!(s, s.result.as_ref().map(|result| result.as_str()))));
+        // Binds the value of the first settlement for all, or an array with a value per settlement.
+        macro_rules! bind {
+            ($s:ident, $value:expr) => {
+                query = if alike {
+                    let $s = first;
+                    query.bind($value)
+                } else {
+                    query.bind(column!($s, $value))
+                };
+            };
+        }
+        bind!(s, Uuid::from_u128(s.worker.to_bits()));
+        bind!(s, s.only_if_expired);
+        bind!(s, s.attempt_status.as_str());
+        bind!(s, s.ending.status().as_str());
+        bind!(s, delay(s));
+        bind!(s, s.gives_back_attempt());
+        bind!(s, s.ending.path()[0].as_str());
+        bind!(s, s.ending.path().get(1).map(|status| status.as_str()));
+        query = if alike {
+            query.bind(fault(first)?)
+        } else {
+            query.bind(settlements.iter().map(|settlement| fault(settlement)).collect::<sqlx::Result<Vec<_>>>()?)
         };
+        if let Some(Begun { store, starts }) = begun {
+            let starts: Vec<&Start> = settlements.iter().filter_map(|s| starts.get(&s.attempt).copied()).collect();
+            let (lanes, times, _) = ready_keys::columns(store, starts.iter().map(|start| &start.hint));
+            query = query.bind(lanes).bind(times);
+            query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
+        }
+        let held = query.fetch_one(connection).await?;
+        let (fences, jobs): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
+        if jobs < fences {
+            // The snapshot of a caller's own transaction is older than the partition that the job is in now.
+            let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
+            return Err(sqlx::Error::Decode(reason.into()));
+        }
+        let limited = held.try_get(5)?;
+        if fences as usize == settlements.len() {
+            return Ok(SettledExecutions {
+                fences: settlements.iter().map(|settlement| fence(settlement)).collect(),
+                limited,
+            });
+        }
+        let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
+        let runs: Option<Vec<i32>> = held.try_get(3)?;
+        let fences = ids.into_iter().flatten().zip(runs.into_iter().flatten()).zip(workers.into_iter().flatten());
+        let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
+            (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
+        };
+        Ok(SettledExecutions { fences: fences.map(fence).collect(), limited })
     }
-    bind!(s, Uuid::from_u128(s.worker.to_bits()));
-    bind!(s, s.only_if_expired);
-    bind!(s, s.attempt_status.as_str());
-    bind!(s, s.ending.status().as_str());
-    bind!(s, delay(s));
-    bind!(s, s.gives_back_attempt());
-    bind!(s, s.ending.path()[0].as_str());
-    bind!(s, s.ending.path().get(1).map(|status| status.as_str()));
-    query = if alike {
-        query.bind(fault(first)?)
-    } else {
-        query.bind(settlements.iter().map(|settlement| fault(settlement)).collect::<sqlx::Result<Vec<_>>>()?)
-    };
-    if let Some((store, starts)) = begun {
-        let starts: Vec<&Start> = settlements.iter().filter_map(|s| starts.get(&s.attempt).copied()).collect();
-        let (lanes, times, _) = ready_keys::places(store, starts.iter().map(|start| &start.hint));
-        query = query.bind(lanes).bind(times);
-        query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
-    }
-    let held = query.fetch_one(connection).await?;
-    let (fences, jobs): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
-    if jobs < fences {
-        // The snapshot of a caller's own transaction is older than the partition that the job is in now.
-        let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
-        return Err(sqlx::Error::Decode(reason.into()));
-    }
-    let limited = held.try_get(5)?;
-    if fences as usize == settlements.len() {
-        return Ok(Done { fences: settlements.iter().map(|settlement| fence(settlement)).collect(), limited });
-    }
-    let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
-    let runs: Option<Vec<i32>> = held.try_get(3)?;
-    let fences = ids.into_iter().flatten().zip(runs.into_iter().flatten()).zip(workers.into_iter().flatten());
-    let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
-        (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
-    };
-    Ok(Done { fences: fences.map(fence).collect(), limited })
 }
 
 /// Whether two executions ended in the same way, in the same worker.
@@ -356,30 +377,30 @@ pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId])
 }
 
 /// Stores progress and logs of running handlers.
-pub(crate) async fn note(store: &Core, notes: &[ProgressReport]) -> sqlx::Result<()> {
+pub(crate) async fn report_progress(store: &Core, reports: &[ProgressReport]) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
     let mut progress: Vec<(&ProgressReport, String)> = Vec::new();
-    for note in notes {
-        if let Some(said) = &note.progress {
+    for report in reports {
+        if let Some(reported) = &report.progress {
             // Of two reports about one execution, the later one counts.
-            progress.retain(|(earlier, _)| earlier.attempt != note.attempt);
-            progress.push((note, rows::text(said)?));
+            progress.retain(|(earlier, _)| earlier.attempt != report.attempt);
+            progress.push((report, rows::text(reported)?));
         }
     }
-    progress.sort_by_key(|(note, _)| note.attempt);
+    progress.sort_by_key(|(report, _)| report.attempt);
     if !progress.is_empty() {
         sqlx::query(*sql::SET_PROGRESS)
-            .bind(progress.iter().map(|(note, _)| uuid(note.attempt.job)).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(note, _)| At(note.attempt.job.timestamp())).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(note, _)| note.attempt.run as i32).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(note, _)| Uuid::from_u128(note.worker.to_bits())).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(report, _)| uuid(report.attempt.job)).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(report, _)| At(report.attempt.job.timestamp())).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(report, _)| report.attempt.run as i32).collect::<Vec<_>>())
+            .bind(progress.iter().map(|(report, _)| Uuid::from_u128(report.worker.to_bits())).collect::<Vec<_>>())
             .bind(progress.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>())
             .execute(&mut *unit)
             .await?;
     }
-    let lines: Vec<_> = notes
+    let lines: Vec<_> = reports
         .iter()
-        .flat_map(|note| note.lines.iter().map(move |(number, line)| (note.attempt, number, line)))
+        .flat_map(|report| report.lines.iter().map(move |(number, line)| (report.attempt, number, line)))
         .collect();
     if !lines.is_empty() {
         sqlx::query(*sql::INSERT_LOGS)
@@ -395,7 +416,7 @@ pub(crate) async fn note(store: &Core, notes: &[ProgressReport]) -> sqlx::Result
     }
     unit.done().await?;
     if !progress.is_empty() {
-        store.hints.tell_jobs();
+        store.hints.notify_jobs();
     }
     Ok(())
 }

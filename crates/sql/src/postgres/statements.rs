@@ -165,22 +165,22 @@ pub(crate) static ENQUEUE_UNKNOWN: LazyLock<[Forms; 2]> =
 
 fn enqueue(new: &str, passing: &str, answer: &str) -> [Forms; 2] {
     let (text, part) = (ENQUEUE_TEXT.replace("{passing}", passing).replace("{answer}", answer), *ENQUEUE_OPTIONS);
-    [Tells::Enqueuer, Tells::Loader].map(|tells| {
-        let [text, part] = [&text, part].map(|text| tells.fill(&text.replace("{new}", new)));
+    [DispatchedBy::Enqueuer, DispatchedBy::Loader].map(|dispatched_by| {
+        let [text, part] = [&text, part].map(|text| dispatched_by.fill(&text.replace("{new}", new)));
         Forms::new(&text, [*ENQUEUE_ROWS, *ENQUEUE_ROWS_ALIKE], "{options}", &part)
     })
 }
 
-/// Which process informs the dispatcher of new jobs.
+/// Which process dispatches new jobs, that is, informs the dispatcher of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tells {
+pub(crate) enum DispatchedBy {
     /// The process that stores them; or there is no dispatcher.
     Enqueuer,
     /// The processes that look for undispatched jobs.
     Loader,
 }
 
-impl Tells {
+impl DispatchedBy {
     fn fill(self, text: &str) -> String {
         let far = format!("run_at > created_at + {} * interval '1 microsecond'", dispatch::HORIZON.as_micros());
         let (ready, due) = match self {
@@ -193,7 +193,7 @@ impl Tells {
 
 /// Enqueues jobs that wait for others; their ids are new.
 pub(crate) static ENQUEUE_WAITING: LazyLock<&'static str> = LazyLock::new(|| {
-    let part = Tells::Loader.fill(&ENQUEUE_OPTIONS.replace("{new}", "new_jobs"));
+    let part = DispatchedBy::Loader.fill(&ENQUEUE_OPTIONS.replace("{new}", "new_jobs"));
     leak(ENQUEUE_WAITING_TEXT.replace("{options}", &part))
 });
 

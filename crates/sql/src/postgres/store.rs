@@ -16,7 +16,8 @@ use super::{
     change, claim,
     clock::ServerClock,
     core::{Core, Inner},
-    enqueue, error,
+    enqueue::{self, Enqueue, Ids},
+    error,
     lanes::Lanes,
     maintenance::{self, Maintenance},
     options::Options,
@@ -49,11 +50,11 @@ impl PostgresStore {
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::connect(&options).await?;
         sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema, schema::MIGRATIONS)).await?;
-        sessions.clone().within(Patience::Usual, Self::look_around(sessions, options)).await
+        sessions.clone().within(Patience::Usual, Self::load(sessions, options)).await
     }
 
     /// Reads the state that every process caches.
-    async fn look_around(sessions: Sessions, options: Options) -> StoreResult<Self> {
+    async fn load(sessions: Sessions, options: Options) -> StoreResult<Self> {
         let error = |error| sessions.error(error);
         let mut unit = sessions.single().await.map_err(error)?;
         let version: String = sqlx::query_scalar("select current_setting('server_version')")
@@ -70,7 +71,7 @@ impl PostgresStore {
         server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let hints = Hints::start(&sessions, &options.schema, !options.transaction_pooler);
-        let (outlook, upkeep) = (ScanBounds::new(), Maintenance::new());
+        let (scan_bounds, upkeep) = (ScanBounds::new(), Maintenance::new());
         let core = Core(Arc::new(Inner {
             options,
             sessions,
@@ -79,7 +80,7 @@ impl PostgresStore {
             days,
             lanes,
             queues,
-            outlook,
+            scan_bounds,
             hints,
             server_clock,
             upkeep,
@@ -107,11 +108,12 @@ impl PostgresStore {
         let error = |error| self.core.sessions.error(error);
         let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
         let enqueued = loop {
-            let how = enqueue::How { ids: enqueue::Ids::Unknown, tells: self.core.tells() };
+            let (store, dispatched_by) = (&self.core, self.core.dispatched_by());
+            let enqueue = Enqueue { store, ids: Ids::Unknown, dispatched_by };
             let connection = guest.connection();
-            let enqueued = match enqueue::enqueue_in(&self.core, connection, jobs, how).await {
+            let enqueued = match enqueue.run(connection, jobs).await {
                 Ok(enqueued) => {
-                    self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| enqueued)
+                    self.core.hints.notify_in(connection, self.core.sessions.clock()).await.map(|()| enqueued)
                 }
                 Err(error) => Err(error),
             };
@@ -134,7 +136,9 @@ impl PostgresStore {
         loop {
             let connection = guest.connection();
             let settled = match settle::settle_in(connection, self.core.sessions.clock(), settlements).await {
-                Ok(settled) => self.core.hints.tell_in(connection, self.core.sessions.clock()).await.map(|()| settled),
+                Ok(settled) => {
+                    self.core.hints.notify_in(connection, self.core.sessions.clock()).await.map(|()| settled)
+                }
                 Err(error) => Err(error),
             };
             if !guest.again(&settled).await.map_err(error)? {
@@ -202,13 +206,13 @@ impl LeaseStore for PostgresStore {
         self.answer(Patience::Short, queue_limits::slots::release(&self.core, worker, &attempts)).await
     }
 
-    async fn report_progress(&self, notes: Vec<ProgressReport>) -> StoreResult<()> {
-        self.answer(Patience::Short, settle::note(&self.core, &notes)).await
+    async fn report_progress(&self, reports: Vec<ProgressReport>) -> StoreResult<()> {
+        self.answer(Patience::Short, settle::report_progress(&self.core, &reports)).await
     }
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
         let (claims, corrupt) = self.answer(Patience::Short, claim::expired(&self.core, limit)).await?;
-        claim::give_back(&self.core, corrupt).await;
+        claim::settle_unreceived(&self.core, corrupt).await;
         Ok(claims)
     }
 

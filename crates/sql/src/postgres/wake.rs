@@ -25,7 +25,7 @@ const LATE: &str = "late work";
 /// How long after a lost connection the listener reconnects.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// A listener that has received nothing for this time, or for the answer timeout, tests its connection.
-const ASK_AFTER: Duration = Duration::from_secs(10);
+const TEST_AFTER: Duration = Duration::from_secs(10);
 
 /// The hints that this process sends and receives.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Hints {
     /// There may be jobs to claim.
     pub(crate) work: Wakes,
     /// Waiting claims are to return. Not sent to other processes.
-    pub(crate) hurry: Wakes,
+    pub(crate) claim_wakes: Wakes,
     /// A job may have changed.
     pub(crate) jobs: Wakes,
     /// A job may have been queued behind jobs already claimed.
@@ -59,17 +59,17 @@ impl Hints {
         let channel = format!("punctual_{schema}");
         let mut tasks = JoinSet::new();
         if between_processes {
-            tasks.spawn(tell(sessions.clone(), channel.clone(), Arc::clone(&outbox)));
+            tasks.spawn(send(sessions.clone(), channel.clone(), Arc::clone(&outbox)));
             let receivers = Receivers { work: work.clone(), jobs: jobs.clone(), late: Arc::clone(&late) };
             tasks.spawn(listen(sessions.clone(), channel.clone(), receivers));
         }
-        Self { work, hurry: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
+        Self { work, claim_wakes: Wakes::new(), jobs, late, outbox, channel, _tasks: tasks }
     }
 
     /// Notifies all processes, including this one, once the caller's own transaction has committed.
-    pub(crate) async fn tell_in(&self, connection: &mut PgConnection, now: Option<At>) -> sqlx::Result<()> {
-        let tell = sqlx::query(*sql::ANNOUNCE_LATE_COMMIT).bind(now).bind(&self.channel);
-        tell.bind([LATE, "jobs"].as_slice()).execute(connection).await.map(drop)
+    pub(crate) async fn notify_in(&self, connection: &mut PgConnection, now: Option<At>) -> sqlx::Result<()> {
+        let notify = sqlx::query(*sql::ANNOUNCE_LATE_COMMIT).bind(now).bind(&self.channel);
+        notify.bind([LATE, "jobs"].as_slice()).execute(connection).await.map(drop)
     }
 
     /// Returns whether a job may have been queued late since the last call.
@@ -78,14 +78,14 @@ impl Hints {
     }
 
     /// Notifies this process and the others that there are jobs to claim.
-    pub(crate) fn tell_work(&self) {
+    pub(crate) fn notify_work(&self) {
         self.work.wake();
         self.outbox.work.store(true, Ordering::Relaxed);
         self.outbox.filled.notify_one();
     }
 
     /// Notifies them of jobs to claim that may be older than jobs already claimed.
-    pub(crate) fn tell_late_work(&self) {
+    pub(crate) fn notify_late_work(&self) {
         self.late.store(true, Ordering::Relaxed);
         self.work.wake();
         self.outbox.late.store(true, Ordering::Relaxed);
@@ -93,21 +93,22 @@ impl Hints {
     }
 
     /// Notifies them that jobs have changed.
-    pub(crate) fn tell_jobs(&self) {
+    pub(crate) fn notify_jobs(&self) {
         self.jobs.wake();
         self.outbox.jobs.store(true, Ordering::Relaxed);
         self.outbox.filled.notify_one();
     }
 }
 
-async fn tell(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
+/// Sends the collected hints to other processes.
+async fn send(sessions: Sessions, channel: String, outbox: Arc<Outbox>) {
     loop {
         outbox.filled.notified().await;
-        let words = [("work", &outbox.work), (LATE, &outbox.late), ("jobs", &outbox.jobs)];
-        let said: Vec<&str> =
-            words.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(word, _)| word).collect();
-        let found = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(said);
-        if let Err(error) = in_time(&sessions, found.execute(sessions.pool())).await {
+        let all = [("work", &outbox.work), (LATE, &outbox.late), ("jobs", &outbox.jobs)];
+        let hints: Vec<&str> =
+            all.into_iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)).map(|(hint, _)| hint).collect();
+        let notify = sqlx::query("select pg_notify($1, w) from unnest($2::text[]) w").bind(&channel).bind(hints);
+        if let Err(error) = in_time(&sessions, notify.execute(sessions.pool())).await {
             tracing::debug!(%error, "could not notify other processes; they will find it by polling");
         }
         time::sleep(PERIOD).await;
@@ -122,22 +123,22 @@ struct Receivers {
 }
 
 impl Receivers {
-    fn hear(&self, word: &str) {
-        if word == LATE {
+    fn receive(&self, hint: &str) {
+        if hint == LATE {
             self.late.store(true, Ordering::Relaxed);
         }
-        if word == "jobs" { self.jobs.wake() } else { self.work.wake() }
+        if hint == "jobs" { self.jobs.wake() } else { self.work.wake() }
     }
 
     /// Hints sent while the connection was lost were missed: assumes that anything may have changed.
-    fn hear_again(&self) {
-        [LATE, "jobs"].into_iter().for_each(|word| self.hear(word));
+    fn receive_all(&self) {
+        [LATE, "jobs"].into_iter().for_each(|hint| self.receive(hint));
     }
 }
 
 async fn listen(sessions: Sessions, channel: String, receivers: Receivers) {
     loop {
-        if let Err(error) = hear(&sessions, &channel, &receivers).await {
+        if let Err(error) = receive(&sessions, &channel, &receivers).await {
             tracing::debug!(%error, "stopped listening for hints; polling meanwhile");
         }
         if sessions.pool().is_closed() {
@@ -147,20 +148,21 @@ async fn listen(sessions: Sessions, channel: String, receivers: Receivers) {
     }
 }
 
-async fn hear(sessions: &Sessions, channel: &str, receivers: &Receivers) -> sqlx::Result<()> {
+/// Receives hints until the connection fails.
+async fn receive(sessions: &Sessions, channel: &str, receivers: &Receivers) -> sqlx::Result<()> {
     let mut listener = in_time(sessions, async {
         let mut listener = PgListener::connect_with(&sessions.listening_pool()).await?;
         listener.listen(channel).await.map(|()| listener)
     })
     .await?;
-    receivers.hear_again();
-    let ask_after = ASK_AFTER.min(sessions.answer_timeout());
+    receivers.receive_all();
+    let test_after = TEST_AFTER.min(sessions.answer_timeout());
     loop {
-        match time::timeout(ask_after, listener.try_recv()).await {
-            Ok(said) => match said? {
-                Some(said) => receivers.hear(said.payload()),
+        match time::timeout(test_after, listener.try_recv()).await {
+            Ok(received) => match received? {
+                Some(hint) => receivers.receive(hint.payload()),
                 // The connection was lost and re-established.
-                None => receivers.hear_again(),
+                None => receivers.receive_all(),
             },
             Err(_) => {
                 in_time(sessions, sqlx::query("select 1").execute(&mut listener)).await?;

@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     change,
     core::Core,
-    enqueue::{self, How, Ids},
+    enqueue::{self, Enqueue, Ids},
     error, partition_creation,
     read::rows_of,
     rows, statements as sql,
@@ -27,12 +27,12 @@ pub(crate) async fn submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]
     for _ in 0..TRIES_MAX {
         match try_submit(store, workflow, jobs).await {
             Err(refused)
-                if error::has_moved_on(&refused)
-                    || error::gave_way(&refused)
+                if error::is_concurrent_change(&refused)
+                    || error::is_retryable(&refused)
                     || partition_creation::is_conflict(&refused) => {}
             submitted => {
                 submitted.map_err(error)?;
-                enqueue::announce(store, jobs, store.tells());
+                enqueue::announce(store, jobs, store.dispatched_by());
                 return Ok(());
             }
         }
@@ -61,15 +61,15 @@ async fn submit_in(
         .bind(total as i32)
         .execute(&mut *connection)
         .await?;
-    let how = How { ids: Ids::New, tells: store.tells() };
-    enqueue::enqueue_in(store, connection, jobs, how).await.map(drop)
+    let enqueue = Enqueue { store, ids: Ids::New, dispatched_by: store.dispatched_by() };
+    enqueue.run(connection, jobs).await.map(drop)
 }
 
 /// Applies operators' changes, then stores jobs.
 pub(crate) async fn resubmit(store: &Core, changes: &[Change], jobs: &[NewJob]) -> Result<Vec<Changed>, StoreError> {
     enqueue::prepare(store, jobs).await?;
     let changed = change::change_and_enqueue(store, changes, jobs).await?;
-    enqueue::announce(store, jobs, store.tells());
+    enqueue::announce(store, jobs, store.dispatched_by());
     Ok(changed)
 }
 
@@ -107,7 +107,7 @@ fn workflow_of(row: &PgRow) -> sqlx::Result<Workflow> {
 }
 
 /// The names and states of jobs, by id.
-async fn told_of(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, (String, Relative)>> {
+async fn names_and_states(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, (String, Relative)>> {
     let rows = rows_of(store, *sql::RELATIVES, ids).await?;
     let found = |row: &PgRow| {
         let (id, status): (_, Status) = (job_id(row.try_get(0)?), rows::word(row, 3)?);
@@ -119,17 +119,17 @@ async fn told_of(store: &Core, ids: &[JobId]) -> sqlx::Result<HashMap<JobId, (St
 pub(crate) async fn nodes(store: &Core, workflow: WorkflowId) -> sqlx::Result<Vec<Node>> {
     let mut unit = store.sessions.single().await?;
     let query = sqlx::query_as::<_, (String, Uuid)>(*sql::NODES).bind(Uuid::from_u128(workflow.to_bits()));
-    let places: Vec<(String, JobId)> =
+    let nodes: Vec<(String, JobId)> =
         query.fetch_all(&mut *unit).await?.into_iter().map(|(node, id)| (node, job_id(id))).collect();
     unit.done().await?;
-    let ids: Vec<JobId> = places.iter().map(|(_, id)| *id).collect();
+    let ids: Vec<JobId> = nodes.iter().map(|(_, id)| *id).collect();
     let mut parents = parents_of(store, &ids).await?;
-    let mut found = told_of(store, &ids).await?;
+    let mut found = names_and_states(store, &ids).await?;
     let node = |(node, id): (String, JobId)| {
         let (name, Relative { status, .. }) = found.remove(&id)?;
         Some(Node { node, id, name, status, parents: parents.remove(&id).unwrap_or_default() })
     };
-    Ok(places.into_iter().filter_map(node).collect())
+    Ok(nodes.into_iter().filter_map(node).collect())
 }
 
 /// The parents of jobs, including those that have ended.
@@ -160,7 +160,7 @@ pub(crate) async fn children(store: &Core, job: JobId, limit: usize) -> sqlx::Re
 }
 
 async fn relatives(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<Relative>> {
-    let mut found = told_of(store, ids).await?;
+    let mut found = names_and_states(store, ids).await?;
     Ok(ids.iter().filter_map(|id| found.remove(id)).map(|(_, relative)| relative).collect())
 }
 

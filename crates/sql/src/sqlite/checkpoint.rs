@@ -34,15 +34,15 @@ impl Checkpointer {
     /// Starts the thread with a connection of its own, and installs a hook on the writer's connection that notifies it.
     pub(crate) fn start(writer: &mut Connection, connection: Connection, health: &Health) -> Result<Self, StoreError> {
         // One pending message is enough: each checkpoint copies everything.
-        let (ask, asked) = sync_channel(1);
+        let (request, requests) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("punctual-ckpt".into())
             .spawn({
                 let health = health.clone();
-                move || run(&connection, &asked, &health)
+                move || run(&connection, &requests, &health)
             })
             .map_err(|error| StoreError::Other(format!("cannot start the thread for checkpoints: {error}")))?;
-        writer.wal_hook(Some(hook(ask, health.clone()))).map_err(store_error)?;
+        writer.wal_hook(Some(hook(request, health.clone()))).map_err(store_error)?;
         Ok(Self { thread })
     }
 
@@ -57,39 +57,39 @@ impl Checkpointer {
 }
 
 /// The hook, called after each commit with the length of the log.
-fn hook(ask: SyncSender<()>, health: Health) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
-    let mut asked_at = 0;
+fn hook(request: SyncSender<()>, health: Health) -> impl FnMut(&mut Wal, i32) -> rusqlite::Result<()> + Send + 'static {
+    let mut requested_at = 0;
     move |log, pages| {
-        if pages < asked_at {
+        if pages < requested_at {
             // The log has restarted.
-            asked_at = 0;
+            requested_at = 0;
         }
         if pages >= LOG_MAX_PAGES {
             // A failure to copy everything, for example because of a long read, must not make commits fail.
             if let Err(error) = log.checkpoint() {
-                note(&error, &health);
+                report_failed_sync(&error, &health);
             }
-        } else if pages - asked_at >= STEP_PAGES {
-            asked_at = pages;
-            let _ = ask.try_send(());
+        } else if pages - requested_at >= STEP_PAGES {
+            requested_at = pages;
+            let _ = request.try_send(());
         }
         Ok(())
     }
 }
 
 /// Reports a sync failure to `health`. Other failures are ignored, because the checkpoint is retried.
-fn note(error: &rusqlite::Error, health: &Health) {
+fn report_failed_sync(error: &rusqlite::Error, health: &Health) {
     if is_failed_sync(error) {
         health.fail(error);
     }
 }
 
-fn run(connection: &Connection, asked: &Receiver<()>, health: &Health) {
-    while asked.recv().is_ok() {
+fn run(connection: &Connection, requests: &Receiver<()>, health: &Health) {
+    while requests.recv().is_ok() {
         for _ in 0..ROUNDS_MAX_COUNT {
             // Another process may be copying, or the disk is full: the writer retries, and only sync failures are
             // reported.
-            let copied = checkpoint(connection).inspect_err(|error| note(error, health));
+            let copied = checkpoint(connection).inspect_err(|error| report_failed_sync(error, health));
             if copied.unwrap_or(true) {
                 break;
             }
@@ -140,8 +140,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new(folder.path().join("x.db"));
         let mut writer = connection::open(&options).unwrap();
-        let (ask, _never_read) = sync_channel(1);
-        writer.wal_hook(Some(hook(ask, Health::new(&options.path)))).unwrap();
+        let (request, _never_read) = sync_channel(1);
+        writer.wal_hook(Some(hook(request, Health::new(&options.path)))).unwrap();
         let pages = LOG_MAX_PAGES + 1;
         writer
             .execute_batch(&format!("create table t (x blob); insert into t values (zeroblob({}))", pages * 4096))

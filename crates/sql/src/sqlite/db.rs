@@ -29,23 +29,23 @@ impl<'c> SqliteDb<'c> {
     /// Binds these values to a statement and runs `work` with it.
     fn with<T>(
         &self,
-        Statement(place, _): Statement,
+        Statement(index, _): Statement,
         params: &[Value<'_>],
         work: impl FnOnce(&mut CachedStatement<'c>) -> StoreResult<T>,
     ) -> StoreResult<T> {
         // Removed from the list meanwhile: a callback for a row may use the same statement.
-        let kept = self.prepared.borrow_mut().get_mut(place).and_then(Option::take);
-        let prepare = || self.connection.prepare_cached(statements::ALL[place].1);
+        let kept = self.prepared.borrow_mut().get_mut(index).and_then(Option::take);
+        let prepare = || self.connection.prepare_cached(statements::ALL[index].1);
         let mut statement = kept.map_or_else(prepare, Ok).map_err(store_error)?;
-        for (place, value) in params.iter().enumerate() {
-            statement.raw_bind_parameter(place + 1, value).map_err(store_error)?;
+        for (index, value) in params.iter().enumerate() {
+            statement.raw_bind_parameter(index + 1, value).map_err(store_error)?;
         }
         let done = work(&mut statement);
         let mut prepared = self.prepared.borrow_mut();
         if prepared.is_empty() {
             prepared.resize_with(statements::ALL.len(), || None);
         }
-        prepared[place] = Some(statement);
+        prepared[index] = Some(statement);
         done
     }
 }

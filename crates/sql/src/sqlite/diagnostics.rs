@@ -16,9 +16,9 @@ pub(crate) fn check(connection: &Connection, options: &Options) -> StoreResult<V
 }
 
 fn integrity(connection: &Connection) -> rusqlite::Result<Diagnostic> {
-    let said: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
-    let ok = said == "ok";
-    let message = if ok { "the file is sound".to_owned() } else { format!("{said}; restore a backup") };
+    let result: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
+    let ok = result == "ok";
+    let message = if ok { "the file is sound".to_owned() } else { format!("{result}; restore a backup") };
     Ok(diagnostic("integrity", ok, message))
 }
 

@@ -101,14 +101,14 @@ mod tests {
     };
 
     /// An operation that sends its result to a channel.
-    struct Told(Sender<Result<(), StoreError>>);
+    struct Reported(Sender<Result<(), StoreError>>);
 
-    impl Operation for Told {
+    impl Operation for Reported {
         fn durability(&self) -> Durability {
             Durability::Now
         }
 
-        fn asked(&self) -> Instant {
+        fn requested_at(&self) -> Instant {
             Instant::now()
         }
 
@@ -124,49 +124,49 @@ mod tests {
 
     /// A disk that reports each sync request, and waits for the result to return.
     fn disk() -> (Receiver<()>, Sender<io::Result<()>>, impl FnMut() -> io::Result<()> + Send) {
-        let ((asked, on_asked), (answer, on_answer)) = (channel(), channel::<io::Result<()>>());
+        let ((request, on_request), (answer, on_answer)) = (channel(), channel::<io::Result<()>>());
         let sync = move || {
-            asked.send(()).unwrap();
+            request.send(()).unwrap();
             // Bounded, so that a failing test ends.
             on_answer.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| Err(io::Error::other("no answer")))
         };
-        (on_asked, answer, sync)
+        (on_request, answer, sync)
     }
 
     #[test]
-    fn nobody_is_told_before_the_disk_has_it_and_one_wait_serves_all_who_came_meanwhile() {
-        let (asked, answer, sync) = disk();
+    fn callers_are_answered_after_the_sync_and_those_that_arrive_meanwhile_share_the_next_one() {
+        let (requests, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
         let (found, results) = channel();
-        flusher.answer_when_durable(vec![Box::new(Told(found.clone()))]);
-        asked.recv().unwrap();
+        flusher.answer_when_durable(vec![Box::new(Reported(found.clone()))]);
+        requests.recv().unwrap();
         assert_eq!(results.try_recv().unwrap_err(), TryRecvError::Empty);
         // These arrive during a sync, so they wait for the next one together.
-        flusher.answer_when_durable(vec![Box::new(Told(found.clone())), Box::new(Told(found.clone()))]);
-        flusher.answer_when_durable(vec![Box::new(Told(found))]);
+        flusher.answer_when_durable(vec![Box::new(Reported(found.clone())), Box::new(Reported(found.clone()))]);
+        flusher.answer_when_durable(vec![Box::new(Reported(found))]);
         answer.send(Ok(())).unwrap();
         results.recv().unwrap().unwrap();
-        asked.recv().unwrap();
+        requests.recv().unwrap();
         assert_eq!(results.try_recv().unwrap_err(), TryRecvError::Empty);
         answer.send(Ok(())).unwrap();
         assert_eq!(results.iter().map(Result::unwrap).count(), 3);
         drop(flusher);
-        assert!(asked.recv().is_err(), "the disk was asked more often than needed");
+        assert!(requests.recv().is_err(), "the disk was synced more often than needed");
     }
 
     #[test]
-    fn a_disk_that_fails_is_told_to_the_caller() {
-        let (_asked, answer, sync) = disk();
+    fn a_failed_sync_is_reported_to_the_caller() {
+        let (_requests, answer, sync) = disk();
         let flusher = Flusher::start(sync, Health::new(Path::new("x.db"))).unwrap();
         let (found, results) = channel();
         answer.send(Err(io::Error::other("worn out"))).unwrap();
-        flusher.answer_when_durable(vec![Box::new(Told(found))]);
+        flusher.answer_when_durable(vec![Box::new(Reported(found))]);
         let error = results.recv().unwrap().unwrap_err().to_string();
         assert!(error.contains("did not confirm a write: worn out"), "{error}");
         // A later success of a disk that failed once must be ignored.
         answer.send(Ok(())).unwrap();
         let (found, results) = channel();
-        flusher.answer_when_durable(vec![Box::new(Told(found))]);
+        flusher.answer_when_durable(vec![Box::new(Reported(found))]);
         assert!(results.recv().unwrap().is_err());
     }
 

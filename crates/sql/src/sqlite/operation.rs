@@ -6,7 +6,7 @@ use punctual_core::{ClaimRequest, Settlement, StoreError, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::ops::{
-    claim::{self, Taken},
+    claim::{self, ClaimedJobs},
     settle::settle,
     tx::{Tx, finish},
 };
@@ -38,7 +38,7 @@ pub(crate) trait Operation: Send {
     }
 
     /// When the operation was requested.
-    fn asked(&self) -> Instant;
+    fn requested_at(&self) -> Instant;
 
     /// Runs the operation; runs it again from the start if the transaction was rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError>;
@@ -64,7 +64,7 @@ pub(crate) struct Parked {
 
 /// An operation that is done after one execution.
 pub(crate) struct Call<F, T> {
-    pub(crate) asked: Instant,
+    pub(crate) requested_at: Instant,
     pub(crate) durability: Durability,
     pub(crate) weight: usize,
     pub(crate) work: F,
@@ -85,8 +85,8 @@ where
         self.weight
     }
 
-    fn asked(&self) -> Instant {
-        self.asked
+    fn requested_at(&self) -> Instant {
+        self.requested_at
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
@@ -106,8 +106,8 @@ where
 pub(crate) struct ClaimCall {
     pub(crate) request: ClaimRequest,
     pub(crate) deadline: Instant,
-    pub(crate) taken: Taken,
-    pub(crate) caller: Answer<Taken>,
+    pub(crate) claimed: ClaimedJobs,
+    pub(crate) caller: Answer<ClaimedJobs>,
 }
 
 impl Operation for ClaimCall {
@@ -120,20 +120,20 @@ impl Operation for ClaimCall {
     }
 
     /// Always now: the time that a claim waits for jobs is not a delay of the store.
-    fn asked(&self) -> Instant {
+    fn requested_at(&self) -> Instant {
         Instant::now()
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if !self.caller.is_closed() {
-            self.taken = claim::claim(tx, &self.request)?;
+            self.claimed = claim::claim(tx, &self.request)?;
         }
         finish(tx)
     }
 
     fn parked(&self) -> Option<Parked> {
-        let waits = self.taken.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
-        waits.then_some(Parked { deadline: self.deadline, due: self.taken.look_again_at })
+        let waits = self.claimed.is_empty() && !self.caller.is_closed() && Instant::now() < self.deadline;
+        waits.then_some(Parked { deadline: self.deadline, due: self.claimed.claim_again_at })
     }
 
     fn wake_claims(&mut self) {
@@ -141,9 +141,9 @@ impl Operation for ClaimCall {
     }
 
     fn reply(self: Box<Self>, committed: Result<(), StoreError>) -> Vec<Settlement> {
-        let Self { taken, caller, .. } = *self;
-        match caller.send(committed.map(|()| taken)) {
-            Err(Ok(taken)) => taken.releases(),
+        let Self { claimed, caller, .. } = *self;
+        match caller.send(committed.map(|()| claimed)) {
+            Err(Ok(claimed)) => claimed.releases(),
             _ => Vec::new(),
         }
     }
@@ -154,5 +154,5 @@ pub(crate) fn release(releases: Vec<Settlement>) -> Box<dyn Operation> {
     let weight = releases.len();
     let work = move |tx: &mut Tx<'_>| settle(tx, &releases);
     let (caller, _) = oneshot::channel();
-    Box::new(Call { asked: Instant::now(), durability: Durability::Soon, weight, work, done: None, caller })
+    Box::new(Call { requested_at: Instant::now(), durability: Durability::Soon, weight, work, done: None, caller })
 }

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     ops::{
-        claim::Taken,
+        claim::ClaimedJobs,
         tx::{Held, Tx},
     },
     wakes::Wakes,
@@ -66,7 +66,7 @@ enum Message {
     /// A subscriber has begun to wait for commits of other processes.
     Listen,
     /// Waiting claims must answer now.
-    Hurry,
+    WakeClaims,
 }
 
 impl Writer {
@@ -91,7 +91,7 @@ impl Writer {
             inbox,
             parked: Vec::new(),
             held: Held::new(),
-            last_sign: Instant::now(),
+            last_activity: Instant::now(),
             checkpointer,
             health,
             refusal: Refusal { times: None, is_timed: options.clock.is_real() },
@@ -111,7 +111,7 @@ impl Writer {
     {
         let (caller, answer) = oneshot::channel();
         self.send(Message::Operation(Box::new(Call {
-            asked: Instant::now(),
+            requested_at: Instant::now(),
             durability,
             weight,
             work,
@@ -126,18 +126,19 @@ impl Writer {
         let deadline = Instant::now() + request.wait.min(limits::WAIT_MAX);
         let (caller, answer) = oneshot::channel();
         let mut answer = ClaimAnswer { writer: self, answer, unread: Vec::new() };
-        self.send(Message::Operation(Box::new(ClaimCall { request, deadline, taken: Taken::default(), caller })))?;
-        let mut taken = (&mut answer.answer).await.map_err(|_| StoreError::Closed)??;
-        if !taken.is_read() {
-            answer.unread = taken.releases();
-            taken = readers.call(move |connection| taken.read(&SqliteDb::new(connection)).map(|()| taken)).await?;
+        let claimed = ClaimedJobs::default();
+        self.send(Message::Operation(Box::new(ClaimCall { request, deadline, claimed, caller })))?;
+        let mut jobs = (&mut answer.answer).await.map_err(|_| StoreError::Closed)??;
+        if !jobs.is_read() {
+            answer.unread = jobs.releases();
+            jobs = readers.call(move |connection| jobs.read(&SqliteDb::new(connection)).map(|()| jobs)).await?;
             answer.unread.clear();
-            let corrupt = taken.take_corrupt();
+            let corrupt = jobs.take_corrupt();
             if !corrupt.is_empty() {
                 self.send(Message::Operation(release(corrupt)))?;
             }
         }
-        Ok(taken.claimed())
+        Ok(jobs.claimed())
     }
 
     /// Notifies the thread of a subscriber that waits for commits of other processes.
@@ -149,7 +150,7 @@ impl Writer {
     /// Makes waiting claims answer at once.
     pub(crate) fn wake_claims(&self) {
         // A closed writer has no waiting claims.
-        let _ = self.send(Message::Hurry);
+        let _ = self.send(Message::WakeClaims);
     }
 
     fn send(&self, message: Message) -> Result<(), StoreError> {
@@ -161,7 +162,7 @@ impl Writer {
 /// A pending answer to a claim. If the caller drops it before it is complete, the claimed jobs are released.
 struct ClaimAnswer<'w> {
     writer: &'w Writer,
-    answer: oneshot::Receiver<Result<Taken, StoreError>>,
+    answer: oneshot::Receiver<Result<ClaimedJobs, StoreError>>,
     /// Settlements that release the claims whose jobs are being read.
     unread: Vec<Settlement>,
 }
@@ -169,8 +170,8 @@ struct ClaimAnswer<'w> {
 impl Drop for ClaimAnswer<'_> {
     fn drop(&mut self) {
         self.answer.close();
-        let untaken = self.answer.try_recv().ok().and_then(Result::ok);
-        let releases = untaken.map_or_else(|| std::mem::take(&mut self.unread), |taken| taken.releases());
+        let unreceived = self.answer.try_recv().ok().and_then(Result::ok);
+        let releases = unreceived.map_or_else(|| std::mem::take(&mut self.unread), |jobs| jobs.releases());
         if !releases.is_empty() {
             // If the writer is closed, the leases expire.
             let _ = self.writer.send(Message::Operation(release(releases)));
@@ -194,11 +195,13 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// Which waiters must be notified of the changes of a group.
+/// What the operations of a group changed that others wait for.
 #[derive(Debug, Clone, Copy, Default)]
-struct Woke {
-    work: bool,
-    jobs: bool,
+struct GroupEffects {
+    /// Whether there are new jobs to claim.
+    new_work: bool,
+    /// Whether a job changed that a subscriber may be waiting for.
+    jobs_changed: bool,
 }
 
 /// Why a transaction was rolled back.
@@ -234,13 +237,14 @@ impl Refusal {
 
     /// When an operation counts as requested, by the store's clock, and how long it has waited. An operation that is
     /// repeated because the store refused it counts from the start of that period.
-    fn asked(&self, now: Timestamp, asked: Instant) -> (Timestamp, Duration) {
+    fn request_time(&self, now: Timestamp, requested_at: Instant) -> (Timestamp, Duration) {
         // A manual clock does not advance while an operation waits.
-        let waited = if self.is_timed { asked.elapsed() } else { Duration::ZERO };
-        let repeated =
-            self.times.filter(|(since, until)| *since < asked && asked.duration_since(*until) < RENEWAL_MAX_PAUSE);
-        let in_vain = repeated.map_or(waited, |(since, _)| since.elapsed());
-        (if in_vain < WAIT_COUNTS_FROM { now } else { now.before(in_vain) }, waited)
+        let waited = if self.is_timed { requested_at.elapsed() } else { Duration::ZERO };
+        let is_repeated = |(since, until): &(Instant, Instant)| {
+            *since < requested_at && requested_at.duration_since(*until) < RENEWAL_MAX_PAUSE
+        };
+        let total = self.times.filter(is_repeated).map_or(waited, |(since, _)| since.elapsed());
+        (if total < WAIT_COUNTS_FROM { now } else { now.before(total) }, waited)
     }
 }
 
@@ -257,7 +261,7 @@ struct WriterThread {
     /// Claims that were made by this process and are not settled.
     held: Held,
     /// When an operation last arrived, or another process last committed.
-    last_sign: Instant,
+    last_activity: Instant,
     checkpointer: Checkpointer,
     health: Health,
     refusal: Refusal,
@@ -269,11 +273,11 @@ impl WriterThread {
         loop {
             match self.next() {
                 Ok(Message::Operation(first)) => {
-                    self.last_sign = Instant::now();
+                    self.last_activity = Instant::now();
                     let group = self.gather(first);
                     self.commit(group, false);
                 }
-                Ok(Message::Hurry) => self.parked.iter_mut().for_each(|claim| claim.wake_claims()),
+                Ok(Message::WakeClaims) => self.parked.iter_mut().for_each(|claim| claim.wake_claims()),
                 Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.checkpointer.stop(&mut self.connection),
             }
@@ -281,7 +285,7 @@ impl WriterThread {
             let version = self.data_version();
             let others_committed = std::mem::replace(&mut seen_version, version) != version;
             if others_committed {
-                self.last_sign = Instant::now();
+                self.last_activity = Instant::now();
                 self.wakes.wake();
             }
             if others_committed || self.pause().is_some_and(|pause| pause.is_zero()) {
@@ -301,7 +305,7 @@ impl WriterThread {
     /// How long the thread may sleep: until a parked claim is due or its wait has expired, and, while a claim or
     /// subscriber waits, until the change counter is read again.
     fn pause(&self) -> Option<Duration> {
-        let anybody_waits = !self.parked.is_empty() || self.wakes.anybody_listens();
+        let has_waiters = !self.parked.is_empty() || self.wakes.has_listeners();
         let until = |parked: Parked| {
             let due = parked.due.map(|due| due.since(self.clock.now()));
             let left = parked.deadline.saturating_duration_since(Instant::now());
@@ -309,9 +313,9 @@ impl WriterThread {
         };
         // A claim that no longer waits has lost its caller or its wait has expired; it is processed at once.
         let pauses = self.parked.iter().map(|operation| operation.parked().map_or(Duration::ZERO, until));
-        let quiet = self.last_sign.elapsed() > QUIET_AFTER;
+        let quiet = self.last_activity.elapsed() > QUIET_AFTER;
         let poll = if quiet { POLL_PERIODS.1 } else { POLL_PERIODS.0 };
-        anybody_waits.then(|| pauses.fold(poll, Duration::min))
+        has_waiters.then(|| pauses.fold(poll, Duration::min))
     }
 
     fn gather(&mut self, first: Box<dyn Operation>) -> Vec<Box<dyn Operation>> {
@@ -323,7 +327,9 @@ impl WriterThread {
                     rows += next.weight();
                     group.push(next);
                 }
-                Ok(Message::Hurry) => group.iter_mut().chain(&mut self.parked).for_each(|claim| claim.wake_claims()),
+                Ok(Message::WakeClaims) => {
+                    group.iter_mut().chain(&mut self.parked).for_each(|claim| claim.wake_claims())
+                }
                 Ok(Message::Listen) => {}
                 Err(_) => break,
             }
@@ -343,7 +349,7 @@ impl WriterThread {
         }
         let began = Instant::now();
         match self.transact(&mut group, serve_parked) {
-            Ok(woke) => self.tell(group, woke),
+            Ok(effects) => self.answer_callers(group, effects),
             Err(Undone::ByOperation(_)) if group.len() > 1 => {
                 group.into_iter().for_each(|operation| self.commit(vec![operation], false));
             }
@@ -366,22 +372,22 @@ impl WriterThread {
 
     /// Answers the callers of a committed group, through the flusher if they wait for the disk, and parks claims that
     /// found no job.
-    fn tell(&mut self, group: Vec<Box<dyn Operation>>, woke: Woke) {
-        if woke.jobs {
+    fn answer_callers(&mut self, group: Vec<Box<dyn Operation>>, effects: GroupEffects) {
+        if effects.jobs_changed {
             self.wakes.wake();
         }
-        let (mut orphans, mut careful) = (Vec::new(), Vec::new());
+        let (mut orphans, mut durable) = (Vec::new(), Vec::new());
         for operation in group {
             if operation.parked().is_some() {
                 self.parked.push(operation);
             } else if operation.durability() == Durability::Now && self.flusher.is_some() {
-                careful.push(operation);
+                durable.push(operation);
             } else {
                 orphans.extend(operation.reply(Ok(())));
             }
         }
-        if let (Some(flusher), false) = (&self.flusher, careful.is_empty()) {
-            flusher.answer_when_durable(careful);
+        if let (Some(flusher), false) = (&self.flusher, durable.is_empty()) {
+            flusher.answer_when_durable(durable);
         }
         if !orphans.is_empty() {
             self.commit(vec![release(orphans)], false);
@@ -391,15 +397,15 @@ impl WriterThread {
     /// Runs a group in one transaction: all of it or nothing.
     ///
     /// Parked operations are added at the end of the group if `serve_parked` is set or the group made jobs available.
-    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<Woke, Undone> {
+    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, serve_parked: bool) -> Result<GroupEffects, Undone> {
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(Undone::by_store)?;
         let now = clock::now(&transaction, &*self.clock).map_err(Undone::by_store)?;
-        let mut woke = Woke::default();
+        let mut effects = GroupEffects::default();
         let db = SqliteDb::new(&transaction);
         let mut run = |operation: &mut Box<dyn Operation>| {
             let mut tx = Tx::new(&db, now);
-            (tx.asked, tx.waited) = self.refusal.asked(now, operation.asked());
+            (tx.requested_at, tx.waited) = self.refusal.request_time(now, operation.requested_at());
             tx.held = std::mem::take(&mut self.held);
             if let Err(error) = operation.run(&mut tx) {
                 // After some errors, such as a full disk, SQLite has already rolled back the whole transaction.
@@ -407,15 +413,15 @@ impl WriterThread {
                 return Err(if by_store { Undone::ByStore(error) } else { Undone::ByOperation(error) });
             }
             self.held = std::mem::take(&mut tx.held);
-            woke.work |= tx.woke_work;
-            woke.jobs |= tx.woke_jobs;
-            Ok(woke.work)
+            effects.new_work |= tx.new_work;
+            effects.jobs_changed |= tx.jobs_changed;
+            Ok(effects.new_work)
         };
-        let mut made_work = serve_parked;
+        let mut new_work = serve_parked;
         for operation in group.iter_mut() {
-            made_work |= run(operation)?;
+            new_work |= run(operation)?;
         }
-        if made_work {
+        if new_work {
             let first_parked = group.len();
             group.append(&mut self.parked);
             for operation in &mut group[first_parked..] {
@@ -424,7 +430,7 @@ impl WriterThread {
         }
         drop(db);
         transaction.commit().map_err(Undone::by_store)?;
-        Ok(woke)
+        Ok(effects)
     }
 
     fn data_version(&self) -> i64 {
@@ -450,19 +456,19 @@ mod tests {
     async fn insert(writer: &Writer, x: i64) -> Result<(), StoreError> {
         let work = move |tx: &mut Tx<'_>| {
             assert_eq!(tx.execute(sql::INSERT_EPHEMERAL, params![x])?, 1);
-            if x < 0 { Err(StoreError::Other("told to fail".into())) } else { Ok(()) }
+            if x < 0 { Err(StoreError::Other("fails on request".into())) } else { Ok(()) }
         };
         writer.call(Durability::Now, 1, work).await
     }
 
     /// The first operation blocks the thread until the others have arrived, so that they form one group.
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_operation_that_fails_takes_none_of_its_group_with_it() {
+    async fn an_operation_that_fails_does_not_roll_back_the_others_of_its_group() {
         let folder = tempfile::tempdir().unwrap();
         let (writer, options) = writer(&folder);
         let (release, released) = mpsc::channel();
         let released = std::sync::Mutex::new(Some(released));
-        let hold = writer.call(Durability::Now, 1, move |_| {
+        let blocking = writer.call(Durability::Now, 1, move |_| {
             // Only the first time: the operation may be rolled back with the others and run again.
             if let Some(released) = released.lock().unwrap().take() {
                 released.recv().unwrap();
@@ -470,13 +476,13 @@ mod tests {
             Ok(())
         });
         let others = async { tokio::join!(insert(&writer, 1), insert(&writer, -1), insert(&writer, 2)) };
-        let let_go = async {
+        let unblock = async {
             tokio::task::yield_now().await;
             release.send(()).unwrap();
         };
-        let (held, (first, second, third), ()) = tokio::join!(hold, others, let_go);
-        assert!(held.is_ok() && first.is_ok() && third.is_ok());
-        assert_eq!(second.unwrap_err().to_string(), "the store failed: told to fail");
+        let (blocking, (first, second, third), ()) = tokio::join!(blocking, others, unblock);
+        assert!(blocking.is_ok() && first.is_ok() && third.is_ok());
+        assert_eq!(second.unwrap_err().to_string(), "the store failed: fails on request");
         drop(writer);
         let connection = super::super::connection::open(&options).unwrap();
         let mut rows = connection.prepare("select job from punctual_ephemeral order by job").unwrap();
@@ -485,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_that_is_dropped_finishes_what_it_was_asked_for() {
+    async fn a_writer_that_is_dropped_finishes_the_pending_operations() {
         let folder = tempfile::tempdir().unwrap();
         let (writer, options) = writer(&folder);
         insert(&writer, 1).await.unwrap();

@@ -48,9 +48,9 @@ where
     F: FnOnce(Link) -> StoreResult<T> + Send + 'static,
     T: Send + 'static,
 {
-    let (requests, mut asked) = mpsc::unbounded_channel();
+    let (requests, mut received) = mpsc::unbounded_channel();
     let done = task::spawn_blocking(move || work(Link { requests }));
-    while let Some(Request { text, params, reads, answer }) = asked.recv().await {
+    while let Some(Request { text, params, reads, answer }) = received.recv().await {
         let params: Vec<&dyn ToSql> = params.iter().map(|value| value as &dyn ToSql).collect();
         let answered = async {
             if reads {
@@ -73,8 +73,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn ask(&self, text: &'static str, params: Vec<Owned>, reads: bool) -> StoreResult<Answer> {
-        tracing::trace!(text = text.lines().next(), "asks");
+    fn request(&self, text: &'static str, params: Vec<Owned>, reads: bool) -> StoreResult<Answer> {
+        tracing::trace!(text = text.lines().next(), "runs a statement");
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request { text, params, reads, answer }).map_err(|_| StoreError::Closed)?;
         answered.blocking_recv().map_err(|_| StoreError::Closed)?
@@ -85,39 +85,39 @@ impl Link {
 pub(crate) struct ServerDb {
     link: Link,
     locking: Cell<Locking>,
-    later: RefCell<WriteBuffer>,
+    writes: RefCell<WriteBuffer>,
 }
 
 impl ServerDb {
     pub(crate) fn new(link: Link, locking: Locking) -> Self {
-        Self { link, locking: Cell::new(locking), later: RefCell::default() }
+        Self { link, locking: Cell::new(locking), writes: RefCell::default() }
     }
 
     /// Runs the buffered writes.
     pub(crate) fn flush(&self) -> StoreResult<()> {
-        let later = std::mem::take(&mut *self.later.borrow_mut());
-        for (statement, params) in later.into_requests() {
-            self.link.ask(statements::text(statement), params, false)?;
+        let writes = std::mem::take(&mut *self.writes.borrow_mut());
+        for (statement, params) in writes.into_requests() {
+            self.link.request(statements::text(statement), params, false)?;
         }
         Ok(())
     }
 
-    fn ask(&self, statement: Statement, params: &[Value<'_>], reads: bool) -> StoreResult<Answer> {
+    fn run(&self, statement: Statement, params: &[Value<'_>], reads: bool) -> StoreResult<Answer> {
         self.flush()?;
         let params = if statements::takes_lines(statement) {
             vec![Owned::from(Lines::of(params).into_document())]
         } else {
             params.iter().map(Owned::from).collect()
         };
-        self.link.ask(statements::text(statement), params, reads)
+        self.link.request(statements::text(statement), params, reads)
     }
 
     /// Queries rows for all lines; the last column of each row is the index of its line.
-    fn ask_each(&self, statement: Statement, lines: Lines) -> StoreResult<Vec<tiberius::Row>> {
+    fn query_each(&self, statement: Statement, lines: Lines) -> StoreResult<Vec<tiberius::Row>> {
         self.flush()?;
         let mut rows = Vec::new();
         for document in lines.into_documents() {
-            rows.extend(self.link.ask(statements::text(statement), vec![Owned::from(document)], true)?.rows);
+            rows.extend(self.link.request(statements::text(statement), vec![Owned::from(document)], true)?.rows);
         }
         Ok(rows)
     }
@@ -125,11 +125,11 @@ impl ServerDb {
 
 impl Db for ServerDb {
     fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
-        Ok(self.ask(statement, params, false)?.changed)
+        Ok(self.run(statement, params, false)?.changed)
     }
 
     fn write(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<()> {
-        self.later.borrow_mut().add(statement, params);
+        self.writes.borrow_mut().add(statement, params);
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Db for ServerDb {
         self.flush()?;
         let mut changed = 0;
         for document in Lines::all(rows)?.into_documents() {
-            changed += self.link.ask(statements::text(statement), vec![Owned::from(document)], false)?.changed;
+            changed += self.link.request(statements::text(statement), vec![Owned::from(document)], false)?.changed;
         }
         Ok(changed)
     }
@@ -154,7 +154,7 @@ impl Db for ServerDb {
             Ok(())
         })?;
         let mut stored = HashMap::new();
-        for row in self.ask_each(statement, lines)? {
+        for row in self.query_each(statement, lines)? {
             let row: &dyn Row = &row;
             stored.insert(row.get::<[u8; 16]>(0)?, row.get::<i64>(1)?);
         }
@@ -167,7 +167,7 @@ impl Db for ServerDb {
         params: &[Value<'_>],
         each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>,
     ) -> StoreResult<()> {
-        for row in self.ask(statement, params, true)?.rows {
+        for row in self.run(statement, params, true)?.rows {
             if !each(&row)? {
                 break;
             }
@@ -181,16 +181,16 @@ impl Db for ServerDb {
         rows: Rows<'_>,
         each: &mut dyn FnMut(usize, &dyn Row) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        for row in self.ask_each(statement, Lines::all(rows)?)? {
-            let place = (&row as &dyn Row).get(row.len() - 1)?;
-            each(place, &row)?;
+        for row in self.query_each(statement, Lines::all(rows)?)? {
+            let index = (&row as &dyn Row).get(row.len() - 1)?;
+            each(index, &row)?;
         }
         Ok(())
     }
 
     fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>> {
         let document = format!("[{}]", vec!["0"; count].join(","));
-        let rows = self.link.ask(statements::own::NUMBER_EVENTS, vec![Owned::from(document)], true)?.rows;
+        let rows = self.link.request(statements::own::NUMBER_EVENTS, vec![Owned::from(document)], true)?.rows;
         let mut ranges: Vec<Range<i64>> = Vec::new();
         for row in &rows {
             let number: i64 = (row as &dyn Row).get(0)?;
@@ -212,7 +212,7 @@ impl Db for ServerDb {
             // Two operations that hold the shared lock and both upgrade it would deadlock.
             Locking::Beside => Err(StoreError::Busy { waited_ms: 0 }),
             Locking::Within => {
-                let rows = self.link.ask(Locking::Alone.text(), Vec::new(), true)?.rows;
+                let rows = self.link.request(Locking::Alone.text(), Vec::new(), true)?.rows;
                 Locking::check(&rows)?;
                 self.locking.set(Locking::Alone);
                 Ok(())

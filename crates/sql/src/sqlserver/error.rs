@@ -34,7 +34,7 @@ pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
         // The rest of the text is for programmers.
         Error::Tls(why) => {
             let why = why.split(". ").next().unwrap_or_default();
-            unreachable(store, format!("{why}; whom to trust, ca=/path/ca.pem in the address says"))
+            unreachable(store, format!("{why}; set the trusted certificate authority with ca=/path/ca.pem in the URL"))
         }
         Error::Io { kind: ErrorKind::TimedOut, .. } => unreachable(store, "no answer in time".to_owned()),
         Error::Io { message, .. } => unreachable(store, message.split("; ").next().unwrap_or_default().to_owned()),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_caused_is_tried_again_and_nothing_else() {
+    fn only_errors_caused_by_other_sessions_are_retried() {
         let of = |code| of_code("sqlserver://db", code, "why".to_owned());
         for code in [DEADLOCK, 2601, 2627, 601] {
             assert!(matches!(of(code), StoreError::Busy { waited_ms: 0 }), "{code}");

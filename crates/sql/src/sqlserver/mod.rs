@@ -50,7 +50,7 @@ use crate::{
 const POLL: Duration = Duration::from_millis(100);
 
 /// Rollups of older hours are already merged.
-const SUMS_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const ROLLUPS_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How to connect to a database.
 #[derive(Clone)]
@@ -116,11 +116,11 @@ pub struct SqlServerStore {
     options: Options,
     version: String,
     sessions: Arc<Sessions>,
-    sums: Arc<Rollups>,
+    rollups: Arc<Rollups>,
     /// Notified of changes to jobs, of jobs to claim, and of claims that must stop waiting.
     jobs: Wakes,
     work: Wakes,
-    hurried: Wakes,
+    claim_wakes: Wakes,
 }
 
 impl fmt::Debug for SqlServerStore {
@@ -140,10 +140,10 @@ impl SqlServerStore {
             options,
             version,
             sessions: Arc::new(sessions),
-            sums: Arc::default(),
+            rollups: Arc::default(),
             jobs: Wakes::new(),
             work: Wakes::new(),
-            hurried: Wakes::new(),
+            claim_wakes: Wakes::new(),
         })
     }
 
@@ -187,14 +187,14 @@ impl SqlServerStore {
     {
         let write = self.sessions.write(beside, work);
         // Operations with shared access are those that must finish before leases expire.
-        let (done, woke) = if beside { self.sessions.in_time(write).await? } else { write.await? };
-        if woke.work {
+        let (done, effects) = if beside { self.sessions.in_time(write).await? } else { write.await? };
+        if effects.new_work {
             self.work.wake();
         }
-        if woke.jobs {
+        if effects.jobs_changed {
             self.jobs.wake();
         }
-        self.sums.note();
+        self.rollups.note();
         Ok(done)
     }
 
@@ -236,27 +236,27 @@ impl SqlServerStore {
         let (caller, answer) = tokio::sync::oneshot::channel();
         let (own, request) = (self.clone(), request.clone());
         tokio::spawn(async move {
-            let taken = own
+            let claimed = own
                 .write_as(true, move |tx| {
-                    let mut taken = claim::claim(tx, &request)?;
-                    if !taken.is_read() {
-                        taken.read_within(tx)?;
+                    let mut jobs = claim::claim(tx, &request)?;
+                    if !jobs.is_read() {
+                        jobs.read_within(tx)?;
                     }
-                    Ok((taken.look_again_at, taken.releases(), taken.claimed()))
+                    Ok((jobs.claim_again_at, jobs.releases(), jobs.claimed()))
                 })
                 .await;
             let runtime = tokio::runtime::Handle::current();
-            let back = move |untaken: StoreResult<(Option<Timestamp>, Vec<Settlement>, Claimed)>| {
-                let releases = untaken.map(|(_, releases, _)| releases).unwrap_or_default();
+            let release = move |unreceived: StoreResult<(Option<Timestamp>, Vec<Settlement>, Claimed)>| {
+                let releases = unreceived.map(|(_, releases, _)| releases).unwrap_or_default();
                 if !releases.is_empty() {
                     runtime.spawn(async move { own.settle(releases).await });
                 }
             };
             // The caller may stop waiting before or after the result is sent.
-            drop(caller.send(Offer::new(taken, back)));
+            drop(caller.send(Offer::new(claimed, release)));
         });
-        let taken = answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)??;
-        Ok((taken.2, taken.0))
+        let (claim_again_at, _, claimed) = answer.await.ok().and_then(Offer::take).ok_or(StoreError::Closed)??;
+        Ok((claimed, claim_again_at))
     }
 }
 
@@ -264,20 +264,20 @@ impl SqlServerStore {
     /// Claims jobs, or waits for some up to the request's `wait`.
     async fn claim_or_wait(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let deadline = Instant::now() + request.wait.min(punctual_core::limits::WAIT_MAX);
-        let mut hurried = self.hurried.listen();
+        let mut claim_wakes = self.claim_wakes.listen();
         loop {
             let mut work = self.work.listen();
-            let (claimed, look_again_at) = self.claim_now(&request).await?;
+            let (claimed, claim_again_at) = self.claim_now(&request).await?;
             if !claimed.claims.is_empty() || Instant::now() >= deadline {
                 return Ok(claimed);
             }
             loop {
-                let due = look_again_at.map_or(POLL, |at| at.since(self.now()));
+                let due = claim_again_at.map_or(POLL, |at| at.since(self.now()));
                 let pause = POLL.min(due).min(deadline.saturating_duration_since(Instant::now()));
                 tokio::select! {
                     () = work.changed() => break,
                     () = time::sleep(pause) => {}
-                    () = hurried.changed() => return Ok(claimed),
+                    () = claim_wakes.changed() => return Ok(claimed),
                 }
                 // Other processes may have enqueued jobs.
                 if Instant::now() >= deadline || self.may_claim(request.ahead).await? {
@@ -305,14 +305,14 @@ impl EngineStore for SqlServerStore {
     }
 
     fn wake_claims(&self) {
-        self.hurried.wake();
+        self.claim_wakes.wake();
     }
 
     async fn maintain(&self) -> StoreResult<()> {
-        if !self.sums.are_due() {
+        if !self.rollups.are_due() {
             return Ok(());
         }
-        self.sessions.add_up(self.now().before(SUMS_AGE_MAX)).await
+        self.sessions.add_up(self.now().before(ROLLUPS_AGE_MAX)).await
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows are merged after this number of operations of a process, or after this number of checks.
 const OPERATIONS: usize = 500;
-const LOOKS: usize = 60;
+const CHECKS: usize = 60;
 
 /// Counts the operations and checks since the last merge.
 #[derive(Debug, Default)]
 pub(crate) struct Rollups {
     operations: AtomicUsize,
-    looks: AtomicUsize,
+    checks: AtomicUsize,
 }
 
 impl Rollups {
@@ -22,11 +22,11 @@ impl Rollups {
 
     /// Whether to merge rows now.
     pub(crate) fn are_due(&self) -> bool {
-        let looks = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
-        let are_due = looks >= LOOKS || self.operations.load(Ordering::Relaxed) >= OPERATIONS;
+        let checks = self.checks.fetch_add(1, Ordering::Relaxed) + 1;
+        let are_due = checks >= CHECKS || self.operations.load(Ordering::Relaxed) >= OPERATIONS;
         if are_due {
             self.operations.store(0, Ordering::Relaxed);
-            self.looks.store(0, Ordering::Relaxed);
+            self.checks.store(0, Ordering::Relaxed);
         }
         are_due
     }
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_time_after_many_operations_or_many_looks() {
-        let sums = Rollups::default();
-        assert!(!sums.are_due());
-        (0..OPERATIONS).for_each(|_| sums.note());
-        assert!(sums.are_due());
-        assert_eq!((0..LOOKS).filter(|_| sums.are_due()).count(), 1);
+    fn rows_are_merged_after_many_operations_or_many_checks() {
+        let rollups = Rollups::default();
+        assert!(!rollups.are_due());
+        (0..OPERATIONS).for_each(|_| rollups.note());
+        assert!(rollups.are_due());
+        assert_eq!((0..CHECKS).filter(|_| rollups.are_due()).count(), 1);
     }
 }

@@ -73,11 +73,13 @@ pub(crate) struct Sessions {
     idle: Mutex<Vec<(Client, Instant)>>,
 }
 
-/// Which waiters an operation must notify.
+/// What an operation changed that others wait for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Woke {
-    pub(crate) work: bool,
-    pub(crate) jobs: bool,
+pub(crate) struct WriteEffects {
+    /// Whether there are new jobs to claim.
+    pub(crate) new_work: bool,
+    /// Whether a job changed that a subscriber may be waiting for.
+    pub(crate) jobs_changed: bool,
 }
 
 impl Sessions {
@@ -128,17 +130,17 @@ impl Sessions {
     /// Takes a connection for exclusive use. It is closed unless it is given back.
     async fn take(&self) -> StoreResult<Leased> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let kept = {
+        let pooled = {
             let mut idle = self.idle();
             idle.retain(|(_, since)| since.elapsed() < IDLE_MAX);
             idle.pop()
         };
-        let was_kept = kept.is_some();
-        let client = match kept {
+        let was_pooled = pooled.is_some();
+        let client = match pooled {
             Some((client, _)) => client,
             None => self.open(Patience::Usual).await?,
         };
-        Ok(Leased { client, was_kept, _turn: turn })
+        Ok(Leased { client, was_pooled, _turn: turn })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(Client, Instant)>> {
@@ -167,7 +169,7 @@ impl Sessions {
                     let begun = rows(&mut leased.client, locking.text()).await.map_err(|error| self.error(&error))?;
                     return Ok((leased, Locking::check(&begun)?));
                 }
-                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
+                Err(StoreError::Unreachable { .. }) if leased.was_pooled => {}
                 Err(error) => return Err(error),
             }
         }
@@ -217,7 +219,7 @@ impl Sessions {
             let mut leased = self.take().await?;
             let work = Arc::clone(&work);
             let done = serve(&mut leased.client, store, move |link| work(&ServerDb::new(link, Locking::Alone))).await;
-            let was_kept = leased.was_kept;
+            let was_pooled = leased.was_pooled;
             let error = match done {
                 Ok(done) => {
                     self.give_back(leased);
@@ -227,14 +229,14 @@ impl Sessions {
             };
             match error {
                 StoreError::Busy { waited_ms: 0 } if tries.next().is_some() => {}
-                StoreError::Unreachable { .. } if was_kept => {}
+                StoreError::Unreachable { .. } if was_pooled => {}
                 error => return Err(error),
             }
         }
     }
 
     /// Writes in one transaction, at first with shared access if `beside` is set.
-    pub(crate) async fn write<F, T>(&self, beside: bool, work: F) -> StoreResult<(T, Woke)>
+    pub(crate) async fn write<F, T>(&self, beside: bool, work: F) -> StoreResult<(T, WriteEffects)>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
@@ -250,7 +252,7 @@ impl Sessions {
         self.try_to_write(locking, &work).await
     }
 
-    async fn try_to_write<F, T>(&self, locking: Locking, work: &Arc<F>) -> StoreResult<(T, Woke)>
+    async fn try_to_write<F, T>(&self, locking: Locking, work: &Arc<F>) -> StoreResult<(T, WriteEffects)>
     where
         F: Fn(&mut Tx<'_>) -> StoreResult<T> + Send + Sync + 'static,
         T: Send + 'static,
@@ -282,9 +284,9 @@ impl Sessions {
     pub(crate) async fn peek(&self, until: Timestamp) -> StoreResult<bool> {
         loop {
             let mut leased = self.take().await?;
-            let ask = async { leased.client.query(own::PEEK, &[&until.as_micros()]).await?.into_first_result().await };
-            match ask.await.map_err(|error| self.error(&error)) {
-                Err(StoreError::Unreachable { .. }) if leased.was_kept => {}
+            let read = async { leased.client.query(own::PEEK, &[&until.as_micros()]).await?.into_first_result().await };
+            match read.await.map_err(|error| self.error(&error)) {
+                Err(StoreError::Unreachable { .. }) if leased.was_pooled => {}
                 Err(error) => return Err(error),
                 Ok(rows) => {
                     self.give_back(leased);
@@ -347,7 +349,7 @@ where
 struct Leased {
     client: Client,
     /// Whether it came from the pool.
-    was_kept: bool,
+    was_pooled: bool,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -357,14 +359,14 @@ fn operate<T>(
     locking: Locking,
     now: Timestamp,
     work: impl FnOnce(&mut Tx<'_>) -> StoreResult<T>,
-) -> StoreResult<(T, Woke)> {
+) -> StoreResult<(T, WriteEffects)> {
     let db = ServerDb::new(link, locking);
     let mut tx = Tx::new(&db, now);
     let done = work(&mut tx)?;
     finish(&mut tx)?;
-    let woke = Woke { work: tx.woke_work, jobs: tx.woke_jobs };
+    let effects = WriteEffects { new_work: tx.new_work, jobs_changed: tx.jobs_changed };
     db.flush()?;
-    Ok((done, woke))
+    Ok((done, effects))
 }
 
 /// Runs a text that returns no rows.
@@ -493,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_accepts_connections_and_says_nothing_counts_as_away() {
+    async fn a_server_that_accepts_connections_and_sends_nothing_counts_as_unreachable() {
         let (mut options, _gone) = silent_server(0).await;
         options.connect_timeout = Duration::from_secs(1);
         let sessions = Sessions::new(options);

@@ -70,11 +70,11 @@ static KNOWN: LazyLock<Vec<Properties>> = LazyLock::new(|| {
     let mut names = Vec::new();
     let known = |(_, text): &(&str, &'static str)| {
         let tables = words(text).fold(0, |tables, name| {
-            let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            let index = names.iter().position(|known| *known == name).unwrap_or_else(|| {
                 names.push(name);
                 names.len() - 1
             });
-            tables | 1 << place
+            tables | 1 << index
         });
         Properties { takes_lines: text.contains("openjson(@P1)"), tables }
     };
@@ -92,18 +92,18 @@ fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of a statement.
-pub(crate) fn text(Statement(place, _): Statement) -> &'static str {
-    ALL[place].1
+pub(crate) fn text(Statement(index, _): Statement) -> &'static str {
+    ALL[index].1
 }
 
 /// Whether a statement takes many rows at once.
-pub(crate) fn takes_lines(Statement(place, _): Statement) -> bool {
-    KNOWN[place].takes_lines
+pub(crate) fn takes_lines(Statement(index, _): Statement) -> bool {
+    KNOWN[index].takes_lines
 }
 
 /// The tables that a statement uses, as a bit set.
-pub(crate) fn tables(Statement(place, _): Statement) -> u64 {
-    KNOWN[place].tables
+pub(crate) fn tables(Statement(index, _): Statement) -> u64 {
+    KNOWN[index].tables
 }
 
 #[cfg(test)]
@@ -160,8 +160,8 @@ mod tests {
             after.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()).max()
         };
         if code.contains("openjson(@P1)") {
-            let place = usize::from(code.contains(" place int '$["));
-            return highest("$[").unwrap() + 1 - place;
+            let has_place = code.contains(" place int '$[");
+            return highest("$[").unwrap() + 1 - usize::from(has_place);
         }
         highest("@P").or_else(|| highest("?")).unwrap_or(0)
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_the_same_tables_is_known() {
+    fn statements_for_the_same_tables_are_known() {
         use crate::ops::statements as sql;
         assert_ne!(tables(sql::INSERT_DUE) & tables(sql::DELETE_DUE), 0);
         assert_eq!(tables(sql::INSERT_DUE) & tables(sql::INSERT_READY), 0);

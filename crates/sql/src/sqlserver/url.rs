@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_address_is_refused_with_what_is_wrong_and_without_its_password() {
+    fn an_invalid_address_is_refused_with_the_reason_and_without_its_password() {
         let cases = [
             (
                 "sqlserver://ada:secret@db/shop?encrypt=maybe",

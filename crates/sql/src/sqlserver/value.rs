@@ -68,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_comes_back_from_the_drivers_types() {
-        let bytes: [u8; 16] = std::array::from_fn(|place| place as u8);
+    fn every_value_survives_the_drivers_types() {
+        let bytes: [u8; 16] = std::array::from_fn(|index| index as u8);
         let (long, empty) = ("ö \u{1F600} \" \\ \u{1}".repeat(5_000), [0; 0]);
         let values = [
             Value::Null,

@@ -80,8 +80,8 @@ fn push(document: &mut String, value: &Value<'_>) {
 fn identifier(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::with_capacity(36);
-    for (place, of) in ORDER.into_iter().enumerate() {
-        if matches!(place, 4 | 6 | 8 | 10) {
+    for (index, of) in ORDER.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
         }
         _ = write!(text, "{:02X}", bytes.get(of).unwrap_or(&0));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_statement_go_together() {
+    fn rows_of_one_statement_are_sent_together() {
         let mut later = WriteBuffer::default();
         for job in 0..3 {
             later.add(sql::INSERT_DUE, params![5, job]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_the_same_table_keeps_its_order() {
+    fn statements_for_the_same_table_keep_their_order() {
         let mut later = WriteBuffer::default();
         later.add(sql::INSERT_DUE, params![5, 1]);
         later.add(sql::DELETE_DUE, params![5, 1]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_every_value_and_the_places_of_its_lines() {
+    fn a_document_has_every_value_and_the_index_of_each_line() {
         let mut lines = Lines::of(params![1, "a \"b\" \u{1} ö", None::<i64>]);
         lines.add(params![-2, "", [0x0F_u8; 16]]);
         let identifier = "0F0F0F0F-0F0F-0F0F-0F0F-0F0F0F0F0F0F";
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_has_its_bytes_where_the_server_looks_for_them() {
-        let bytes: [u8; 16] = std::array::from_fn(|place| place as u8);
+    fn an_identifier_has_the_byte_order_of_the_server() {
+        let bytes: [u8; 16] = std::array::from_fn(|index| index as u8);
         assert_eq!(identifier(&bytes), "03020100-0504-0706-0809-0A0B0C0D0E0F");
     }
 
     #[test]
-    fn long_lines_are_parted_into_several_documents() {
+    fn long_lines_are_split_into_several_documents() {
         let (mut lines, long) = (Lines::default(), "x".repeat(DOCUMENT_MAX_BYTES));
         (0..3).for_each(|_| lines.add(params![long]));
         let documents: Vec<_> = lines.into_documents().collect();

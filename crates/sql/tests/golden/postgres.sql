@@ -1281,17 +1281,18 @@ select e.id from punctual_ephemeral e
 where e.created_at < $1::timestamptz and not exists (select from punctual_running r where r.id = e.id) order by e.id limit $2::int8;
 
 -- name: events
--- The stored events of a job within one partition. In: id, the time of its last event there.
--- Index: punctual_events_final, one time after the other; lateral, or the server would search for the job at all times at once.
-with recursive story (at) as (
-    select $2::timestamptz
+-- The stored events of jobs within one partition. In: ids, for each the time of its last event there.
+-- Index: punctual_events_final, one time after the other; lateral, or the server would search for a job at all times at once.
+with recursive history (job_id, at) as (
+    select * from unnest($1::uuid[], $2::timestamptz[])
     union
-    select e.previous_at from story s cross join lateral (
-        select e.previous_at from {events} e where e.final = any ('{0, 1, 2, 3}'::int2[]) and e.at = s.at and e.job_id = $1::uuid offset 0) e
+    select h.job_id, e.previous_at from history h cross join lateral (
+        select e.previous_at from {events} e where e.final = any ('{0, 1, 2, 3}'::int2[]) and e.at = h.at and e.job_id = h.job_id offset 0) e
     where e.previous_at is not null)
-select e.n, e.at, e.status, e.run, e.actor, e.detail, e.attempt, e.outcome, e.worker_id, e.started_at, e.error, e.previous_at
-from story s cross join lateral (select * from {events} e where e.final = any ('{0, 1, 2, 3}'::int2[]) and e.at = s.at and e.job_id = $1::uuid offset 0) e
-order by e.n;
+select e.n, e.at, e.status, e.run, e.actor, e.detail, e.attempt, e.outcome, e.worker_id, e.started_at, e.error, e.previous_at,
+    e.job_id
+from history h cross join lateral (select * from {events} e where e.final = any ('{0, 1, 2, 3}'::int2[]) and e.at = h.at and e.job_id = h.job_id offset 0) e
+order by e.job_id, e.n;
 
 -- name: expirable
 -- Finished jobs of one status whose retention has ended, oldest first, except those with a retention of their own. In: cutoff, the limit,
@@ -1338,7 +1339,7 @@ where name = $2::text and owner = $3::text and expires_at > coalesce($1::timesta
 -- name: finish alike
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends, if they are not recorded yet: the first ones of jobs that have not changed since their enqueue.
@@ -1666,7 +1667,7 @@ select u.i, u.lane, r.run_at, r.id from unnest($1::int4[], $2::text[], $3::int4[
 
 -- name: keys_alone
 -- Serializes transactions that may change the job that holds a unique key: each change moves its row, and a concurrent transaction would
--- not find it. In: scopes, keys. Locks in the order of the locks' numbers, so that two of these cannot deadlock.
+-- not find it. In: scopes, keys. Locks in the order of the locks' numbers (lock order).
 select pg_advisory_xact_lock(hashtext('punctual keys'), k.n) from (
     select distinct hashtext(concat_ws(chr(31), current_schema(), u.scope, u.key)) as n
     from unnest($1::text[], $2::text[]) u (scope, key) order by n) k;
@@ -1704,7 +1705,7 @@ insert into punctual_keys as k (scope, key, job_id, expires_at) values ($1::text
 on conflict (scope, key) do update set job_id = excluded.job_id, expires_at = excluded.expires_at where k.job_id = $5::uuid;
 
 -- name: keys_take
--- Takes unique keys for jobs, in the order given, which is the same in all transactions, so that these cannot deadlock.
+-- Takes unique keys for jobs, in the order given, which is the same in all transactions (lock order).
 -- In: the time (or null), scopes, keys, jobs, for how many microseconds each key is in force. Out: scope, key, the job that holds it now,
 -- until when it is in force, and the time. Index: primary key.
 insert into punctual_keys as k (scope, key, job_id, expires_at)
@@ -2132,7 +2133,7 @@ with given as materialized (
         $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bool[])
         as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
               updated_by, is_new)),
--- In the order of their names, so that two transactions that save the same ones cannot deadlock.
+-- In the order of their names (lock order), because several transactions may save the same ones.
 unchanged as materialized (
     select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision and not given.is_new
     order by s.name for update of s),
@@ -2186,7 +2187,7 @@ insert into punctual_expiries (expires_at, id) select finished_at + $4::int8 * i
 -- name: settle
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2246,7 +2247,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle alike
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2304,7 +2305,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle alike with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2374,7 +2375,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2446,7 +2447,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle_flow
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2506,7 +2507,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle_flow alike
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2564,7 +2565,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle_flow alike with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.
@@ -2634,7 +2635,7 @@ from (select count(*) as n, coalesce(bool_or(limit_key is not null), false) as l
 -- name: settle_flow with part
 -- Ends executions whose fence holds, of jobs in one partition.
 -- Jobs that other jobs or a workflow depend on are left out, or included if the caller handles what depends on them.
--- In: the time (or null), then one array per column, in the order of ids, so that two of these cannot deadlock.
+-- In: the time (or null), then one array per column, in the order of ids (lock order).
 -- Out: the number of fences that held, the number of jobs updated; if not all held, the ids, runs and workers of those that did; whether
 -- any of them was limited, so that another job may start now. Index: primary keys.
 with ended as (-- The executions that settle ends.

@@ -12,7 +12,7 @@ use punctual_testkit::Fixture;
 use super::{DAY, assert_healthy, count, in_whole_days, open, options, run_all};
 
 #[tokio::test]
-async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
+async fn a_job_for_a_distant_day_moves_to_its_partition_when_the_day_comes() {
     let clock = Fixture::start();
     let options = options(&clock);
     let fx = open(&options, &clock).await;
@@ -37,7 +37,7 @@ async fn a_job_for_a_distant_day_moves_to_it_when_the_day_comes() {
 }
 
 #[tokio::test]
-async fn a_day_within_the_horizon_is_made_for_its_first_job() {
+async fn a_partition_within_the_horizon_is_created_for_its_first_job() {
     let clock = Fixture::start();
     let options = options(&clock);
     let fx = open(&options, &clock).await;
@@ -47,7 +47,7 @@ async fn a_day_within_the_horizon_is_made_for_its_first_job() {
 }
 
 #[tokio::test]
-async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
+async fn a_large_day_is_replaced_as_a_whole_and_its_kept_jobs_remain() {
     let clock = Fixture::start();
     let options = in_whole_days(options(&clock));
     let fx = open(&options, &clock).await;
@@ -113,7 +113,7 @@ async fn a_large_day_goes_as_a_whole_and_what_is_kept_of_it_stays() {
 
 /// A day without retained jobs is dropped with its partitions.
 #[tokio::test]
-async fn a_large_day_of_which_nothing_is_left_is_gone() {
+async fn a_large_day_without_remaining_jobs_is_dropped() {
     let clock = Fixture::start();
     let options = in_whole_days(options(&clock));
     let fx = open(&options, &clock).await;
@@ -136,7 +136,7 @@ async fn a_large_day_of_which_nothing_is_left_is_gone() {
 
 /// Where most jobs of a day are retained, the others are removed one by one.
 #[tokio::test]
-async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
+async fn a_large_day_of_which_most_is_kept_is_removed_job_by_job() {
     let clock = Fixture::start();
     let options = in_whole_days(options(&clock));
     let fx = open(&options, &clock).await;
@@ -160,7 +160,7 @@ async fn a_large_day_of_which_most_is_kept_goes_job_by_job() {
 
 /// While a day's partitions are exchanged, some of its jobs end, some are cancelled, some are added.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
+async fn changes_to_a_day_that_is_being_replaced_are_kept() {
     let clock = Fixture::start();
     let options = in_whole_days(options(&clock));
     let (fx, other) = (open(&options, &clock).await, open(&options, &clock).await);
@@ -206,7 +206,7 @@ async fn nothing_is_lost_of_a_day_that_is_exchanged_under_way() {
 
 /// A partition that a killed process had detached is dropped by the next process.
 #[tokio::test]
-async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next() {
+async fn a_day_that_was_detached_and_not_dropped_is_dropped_by_the_next_call() {
     let clock = Fixture::start();
     let options = options(&clock);
     let fx = open(&options, &clock).await;
@@ -255,7 +255,7 @@ const CONSTRAINTS: &str =
     "select count(*) from pg_constraint where connamespace = '{s}'::regnamespace and conname ~ '^punctual_not_of_'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
+async fn a_partition_is_created_beside_a_large_default_partition_without_blocking_others() {
     let clock = Fixture::start();
     let options = with_large_rest(options(&clock));
     let fx = open(&options, &clock).await;
@@ -292,7 +292,7 @@ async fn beside_a_large_rest_a_day_is_made_while_others_go_on() {
 
 /// A process may be killed while it creates a day's partitions.
 #[tokio::test]
-async fn a_day_that_was_left_half_made_is_made_by_the_next_enqueue() {
+async fn a_partition_that_was_left_incomplete_is_created_by_the_next_enqueue() {
     let clock = Fixture::start();
     let options = with_large_rest(options(&clock));
     let fx = open(&options, &clock).await;

@@ -156,7 +156,7 @@ async fn it_works_behind_a_pooler_of_transactions() {
 
 /// A job that one process enqueues reaches a waiting claim of another process at once, by a hint, without polling.
 #[tokio::test]
-async fn a_hint_crosses_from_one_process_to_another() {
+async fn a_hint_reaches_another_process() {
     let clock = Fixture::start();
     let options = options(&clock);
     let (one, two) = (open(&options, &clock).await, open(&options, &clock).await);
@@ -169,7 +169,7 @@ async fn a_hint_crosses_from_one_process_to_another() {
     };
     // The first hint may announce that the listener has started; the second can only come from the other process.
     let mut hints = 0;
-    let heard = async {
+    let received = async {
         while hints < 2 {
             let id = run().await;
             let hint = tokio::time::timeout(Duration::from_secs(1), changes.changed()).await;
@@ -177,7 +177,7 @@ async fn a_hint_crosses_from_one_process_to_another() {
             assert_eq!(two.job(id).await.status, Status::Succeeded);
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), heard).await.expect("no hint came");
+    tokio::time::timeout(Duration::from_secs(60), received).await.expect("no hint came");
 }
 
 /// The dispatcher's process and an operator lock rows in orders of their own; if either waited for the other, they
@@ -258,15 +258,15 @@ async fn assert_healthy(fx: &Fixture) {
 /// Events of a transaction carry the time at which it began, and become visible when it commits; its parts have numbers
 /// of their own.
 #[tokio::test]
-async fn what_an_application_commits_late_is_told_once() {
+async fn an_event_that_an_application_commits_late_is_returned_once() {
     let mut options = options(&ManualClock::at("2026-03-01T12:00:00Z".parse().unwrap()));
     options.clock = None;
     let store = PostgresStore::open(options.clone()).await.unwrap();
-    let look = async |cursor: &mut String| {
+    let read = async |cursor: &mut String| {
         let found = store.changes(Some(cursor.clone()), 100).await.unwrap();
         *cursor = found.cursor;
         assert!(!found.missed);
-        found.events.into_iter().map(|actual| actual.job).collect::<Vec<_>>()
+        found.events.into_iter().map(|event| event.job).collect::<Vec<_>>()
     };
     let mut first = store.changes(None, 100).await.unwrap().cursor;
     let ids = punctual_core::Ids::seeded(fastrand::u64(..));
@@ -278,23 +278,23 @@ async fn what_an_application_commits_late_is_told_once() {
     let mut transaction = connection.begin().await.unwrap();
     // Longer than other transactions take from their beginning to their first write.
     raw_sql("select pg_sleep(6)").execute(&mut *transaction).await.unwrap();
-    assert_eq!(look(&mut first).await, []);
+    assert_eq!(read(&mut first).await, []);
     let late = [job(store.now()), job(store.now().before(Duration::from_secs(60)))];
     store.enqueue_in(&mut transaction, &late).await.unwrap();
     let mut second = first.clone();
-    assert_eq!(look(&mut second).await, [], "it is not committed");
+    assert_eq!(read(&mut second).await, [], "it is not committed");
     let other = job(store.now());
     store.enqueue(vec![other.clone()]).await.unwrap();
-    assert_eq!(look(&mut second).await, [other.id]);
+    assert_eq!(read(&mut second).await, [other.id]);
     transaction.commit().await.unwrap();
-    let mut heard = look(&mut second).await;
-    heard.sort();
-    let mut wanted = late.map(|job| job.id);
-    wanted.sort();
-    assert_eq!(heard, wanted);
-    assert_eq!(look(&mut second).await, []);
-    assert_eq!(look(&mut first).await.len(), 3, "who looked last before all of it is told all of it");
-    assert_eq!(look(&mut first).await, []);
+    let mut found = read(&mut second).await;
+    found.sort();
+    let mut expected = late.map(|job| job.id);
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(read(&mut second).await, []);
+    assert_eq!(read(&mut first).await.len(), 3, "a cursor from before all events returns all of them");
+    assert_eq!(read(&mut first).await, []);
 }
 
 /// All settings of a session, as its current transaction sees them.
@@ -305,7 +305,7 @@ async fn settings(connection: &mut PgConnection) -> Vec<(String, String)> {
 
 /// Whether the call succeeds or fails, the caller's transaction continues with its own settings.
 #[tokio::test]
-async fn a_call_in_the_callers_transaction_gives_settings_and_savepoints_back() {
+async fn a_call_in_the_callers_transaction_restores_settings_and_savepoints() {
     let clock = Fixture::start();
     let options = options(&clock);
     let store = PostgresStore::open(options.clone()).await.unwrap();

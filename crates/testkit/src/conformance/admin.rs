@@ -83,7 +83,7 @@ pub async fn asking_for_the_present_state_adds_no_event(fx: &Fixture) {
     assert_eq!(fx.history(id).await, [Status::Queued, Status::Cancelled]);
 }
 
-pub async fn a_forbidden_change_says_so_and_changes_nothing(fx: &Fixture) {
+pub async fn a_forbidden_change_is_reported_and_changes_nothing(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, success()).await;
@@ -96,7 +96,7 @@ pub async fn a_forbidden_change_says_so_and_changes_nothing(fx: &Fixture) {
     assert_eq!(fx.history(id).await.len(), 3);
 }
 
-pub async fn a_change_of_an_unknown_job_says_so(fx: &Fixture) {
+pub async fn a_change_of_an_unknown_job_is_reported(fx: &Fixture) {
     let unknown = fx.new_job(|_| ()).id;
     assert_eq!(change(fx, unknown, Verb::Cancel).await, Changed::NotFound);
     assert_eq!(fx.store.get(unknown).await.unwrap(), None);
@@ -177,7 +177,7 @@ pub async fn pending_jobs_are_counted_by_user_and_name(fx: &Fixture) {
     assert_eq!(fx.store.pending_by_user(1).await.unwrap().len(), 1);
 }
 
-pub async fn rollups_tell_outcomes_durations_and_lateness(fx: &Fixture) {
+pub async fn rollups_contain_outcomes_durations_and_lateness(fx: &Fixture) {
     fx.enqueue_all((0..2).map(|_| fx.new_job(|spec| spec.max_attempts = 1)).collect()).await;
     fx.pass(2);
     let claims = fx.claim(fx.worker(), 2).await;

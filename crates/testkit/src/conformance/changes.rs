@@ -23,11 +23,11 @@ struct Follower<'a> {
 impl<'a> Follower<'a> {
     async fn new(fx: &'a Fixture) -> Self {
         let first = fx.store.changes(None, 100).await.unwrap();
-        assert_eq!((first.events.len(), first.missed), (0, false), "a first look only says where to go on from");
+        assert_eq!((first.events.len(), first.missed), (0, false), "the first read only returns a cursor");
         Self { fx, cursor: first.cursor }
     }
 
-    async fn look(&mut self) -> Vec<JobEvent> {
+    async fn read(&mut self) -> Vec<JobEvent> {
         let Changes { events, cursor, missed } = self.fx.store.changes(Some(self.cursor.clone()), 1_000).await.unwrap();
         assert!(!missed);
         self.cursor = cursor;
@@ -35,7 +35,7 @@ impl<'a> Follower<'a> {
     }
 
     async fn statuses(&mut self) -> Vec<(JobId, Status)> {
-        self.look().await.into_iter().map(|actual| (actual.job, actual.event.status)).collect()
+        self.read().await.into_iter().map(|actual| (actual.job, actual.event.status)).collect()
     }
 }
 
@@ -44,10 +44,10 @@ async fn change(fx: &Fixture, job: JobId, verb: Verb) {
     fx.store.change(vec![change]).await.unwrap();
 }
 
-pub async fn what_happens_is_told_from_the_first_look_on(fx: &Fixture) {
+pub async fn events_are_returned_from_the_first_read_on(fx: &Fixture) {
     fx.enqueue(|_| ()).await;
     let mut follower = Follower::new(fx).await;
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     let occurrence = Occurrence { schedule: "nightly".into(), at: fx.now() };
     let id = fx
         .enqueue(|spec| {
@@ -58,14 +58,14 @@ pub async fn what_happens_is_told_from_the_first_look_on(fx: &Fixture) {
             spec.options.occurrence = Some(occurrence);
         })
         .await;
-    let actual = follower.look().await;
+    let actual = follower.read().await;
     let (job, history) = (fx.job(id).await, fx.store.history(id).await.unwrap().events);
     assert_eq!(actual, [JobEvent::of(id, &job.spec, history[0].clone())]);
     assert_eq!((actual[0].schedule.as_deref(), actual[0].tags.len()), (Some("nightly"), 2));
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
 }
 
-pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
+pub async fn reads_from_a_cursor_return_each_event_once(fx: &Fixture) {
     let mut follower = Follower::new(fx).await;
     let id = fx.enqueue(|spec| spec.max_attempts = 1).await;
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
@@ -76,22 +76,22 @@ pub async fn who_goes_on_from_a_cursor_is_told_everything_once(fx: &Fixture) {
     let kept = follower.cursor.clone();
     fx.pass(1);
     fx.settle(&claim, failure("no")).await;
-    let actual = follower.look().await;
+    let actual = follower.read().await;
     assert_eq!(actual.iter().map(|actual| actual.event.status).collect::<Vec<_>>(), [Status::Failed, Status::Dead]);
     let history = fx.store.history(id).await.unwrap().events;
     assert_eq!(actual.into_iter().map(|actual| actual.event).collect::<Vec<_>>(), history[2..]);
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     // A retry changes the job's end, but the end was reported already.
     change(fx, id, Verb::Retry).await;
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     // A consumer with an older cursor receives all events that it has missed, except intermediate ones of the past.
     let mut again = Follower { fx, cursor: kept };
     let actual = again.statuses().await;
     assert_eq!((actual.first(), actual.last()), (Some(&(id, Status::Failed)), Some(&(id, Status::Queued))));
 }
 
-pub async fn a_job_that_is_touched_without_a_change_is_not_told_again(fx: &Fixture) {
+pub async fn a_job_that_is_written_without_a_change_has_no_new_event(fx: &Fixture) {
     let mut follower = Follower::new(fx).await;
     let id = fx.enqueue(|_| ()).await;
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
@@ -103,16 +103,16 @@ pub async fn a_job_that_is_touched_without_a_change_is_not_told_again(fx: &Fixtu
     let progress = Some(Progress { percent: 50.0, message: None });
     let note = ProgressReport { attempt: claim.attempt_id(), worker: claim.worker, progress, lines: Vec::new() };
     fx.store.report_progress(vec![note]).await.unwrap();
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     fx.pass(10);
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     fx.store.extend(claim.worker, Duration::from_secs(30), vec![claim.attempt_id()]).await.unwrap();
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     fx.settle(&claim, success()).await;
     assert_eq!(follower.statuses().await.len(), 2, "it has succeeded, and its child is queued");
 }
 
-pub async fn every_way_to_change_is_told(fx: &Fixture) {
+pub async fn every_kind_of_change_is_returned(fx: &Fixture) {
     let mut follower = Follower::new(fx).await;
     let later = fx.enqueue_in(60, |_| ()).await;
     assert_eq!(follower.statuses().await, [(later, Status::Scheduled)]);
@@ -120,7 +120,7 @@ pub async fn every_way_to_change_is_told(fx: &Fixture) {
     fx.store.promote(10).await.unwrap();
     assert_eq!(follower.statuses().await, [(later, Status::Queued)]);
     change(fx, later, Verb::Cancel).await;
-    let actual = follower.look().await;
+    let actual = follower.read().await;
     assert_eq!((actual[0].event.status, actual[0].event.actor.as_deref()), (Status::Cancelled, Some("ada")));
     assert_eq!(actual[0].event.detail.as_deref(), Some("so"));
     change(fx, later, Verb::Delete).await;
@@ -132,7 +132,7 @@ pub async fn every_way_to_change_is_told(fx: &Fixture) {
     assert_eq!(actual[actual.len() - 2..], [(tried, Status::Failed), (tried, Status::Retrying)]);
 }
 
-pub async fn a_job_that_comes_with_an_old_id_is_told(fx: &Fixture) {
+pub async fn the_event_of_a_job_with_an_old_id_is_returned(fx: &Fixture) {
     for seconds in [1, 2, 3, 5, 60, 600] {
         let early = fx.new_job(|_| ());
         fx.pass(seconds);
@@ -145,20 +145,20 @@ pub async fn a_job_that_comes_with_an_old_id_is_told(fx: &Fixture) {
     let ahead = fx.new_job_in(5, |_| ());
     let id = fx.enqueue_all(vec![NewJob { delay: None, ..ahead }]).await[0];
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
-    assert_eq!(follower.look().await, []);
+    assert_eq!(follower.read().await, []);
     for diagnostic in fx.store.check().await.unwrap() {
         assert!(diagnostic.ok, "{}: {}", diagnostic.check, diagnostic.message);
     }
 }
 
-pub async fn more_than_a_look_takes_is_missed_and_said_so(fx: &Fixture) {
+pub async fn more_events_than_the_limit_are_reported_as_missed(fx: &Fixture) {
     let cursor = fx.store.changes(None, 1).await.unwrap().cursor;
     let ids = fx.enqueue_all((0..5).map(|_| fx.new_job(|_| ())).collect()).await;
     let all = fx.store.changes(Some(cursor.clone()), 5).await.unwrap();
     assert_eq!((all.events.len(), all.missed), (5, false));
     let some = fx.store.changes(Some(cursor), 3).await.unwrap();
     assert_eq!((some.events.len(), some.missed), (3, true));
-    assert_eq!(some.events[0].job, ids[0], "the first ones are told");
+    assert_eq!(some.events[0].job, ids[0], "the first events are returned");
     assert_eq!(fx.store.changes(Some(some.cursor), 3).await.unwrap().events, []);
 }
 
@@ -190,8 +190,8 @@ pub async fn events_that_are_gone_do_not_hide_new_ones(fx: &Fixture) {
     assert_eq!(follower.statuses().await, [(id, Status::Queued)]);
 }
 
-pub async fn who_follows_what_happens_misses_nothing(fx: &Fixture) {
-    const TELLERS: usize = 8;
+pub async fn a_follower_of_events_misses_none(fx: &Fixture) {
+    const WRITERS: usize = 8;
     const EACH: usize = 20;
     let done = AtomicBool::new(false);
     let work = async |_: usize| {
@@ -205,25 +205,25 @@ pub async fn who_follows_what_happens_misses_nothing(fx: &Fixture) {
     };
     let mut follower = Follower::new(fx).await;
     let work = async {
-        join_all((0..TELLERS).map(work)).await;
+        join_all((0..WRITERS).map(work)).await;
         done.store(true, Ordering::SeqCst);
     };
     let follow = async {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
             let last = done.load(Ordering::SeqCst);
-            heard.extend(follower.statuses().await);
+            received.extend(follower.statuses().await);
             if last {
-                return heard;
+                return received;
             }
         }
     };
-    let ((), heard) = tokio::join!(work, follow);
-    let once: BTreeSet<_> = heard.iter().collect();
-    assert_eq!(once.len(), heard.len(), "nothing is told twice");
-    let count = |status| heard.iter().filter(|(_, heard)| *heard == status).count();
+    let ((), received) = tokio::join!(work, follow);
+    let once: BTreeSet<_> = received.iter().collect();
+    assert_eq!(once.len(), received.len(), "no event is returned twice");
+    let count = |status| received.iter().filter(|(_, received)| *received == status).count();
     let left = fx.claim(fx.worker(), 1_000).await.len();
-    assert_eq!(count(Status::Succeeded), TELLERS * EACH - left, "every end is told");
-    let jobs: BTreeSet<JobId> = heard.iter().map(|(job, _)| *job).collect();
-    assert_eq!(jobs.len(), TELLERS * EACH, "every job is told");
+    assert_eq!(count(Status::Succeeded), WRITERS * EACH - left, "every end is returned");
+    let jobs: BTreeSet<JobId> = received.iter().map(|(job, _)| *job).collect();
+    assert_eq!(jobs.len(), WRITERS * EACH, "every job is returned");
 }

@@ -25,13 +25,13 @@ pub async fn claims_follow_priority_then_time_then_arrival(fx: &Fixture) {
     assert_eq!(claimed_ids(fx, 10).await, [ids[2], newest, ids[0], ids[3], newer, ids[1]]);
 }
 
-pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
+pub async fn a_claim_takes_only_jobs_of_its_queues_and_names(fx: &Fixture) {
     let job = |queue: &str, name: &str| {
         let (queue, name) = (queue.to_owned(), name.to_owned());
         fx.new_job(|spec| (spec.queue, spec.name) = (queue, name))
     };
     let ids = fx.enqueue_all(vec![job("a", "x"), job("a", "y"), job("b", "x"), job("b", "y"), job("c", "x")]).await;
-    let ask = |queues: &[&str], names: &[&str]| ClaimRequest {
+    let request = |queues: &[&str], names: &[&str]| ClaimRequest {
         queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         ..fx.request(fx.worker(), 10)
@@ -39,9 +39,9 @@ pub async fn a_claim_takes_only_the_queues_and_names_it_asks_for(fx: &Fixture) {
     let got =
         |claimed: punctual_core::Claimed| claimed.claims.into_iter().map(|claim| claim.job.id).collect::<Vec<_>>();
     // Duplicate names have no effect.
-    assert_eq!(got(fx.store.claim(ask(&["a", "a"], &["y", "z", "y"])).await.unwrap()), [ids[1]]);
-    assert_eq!(got(fx.store.claim(ask(&["b", "c"], &[])).await.unwrap()), [ids[2], ids[3], ids[4]]);
-    assert_eq!(got(fx.store.claim(ask(&[], &["x"])).await.unwrap()), [ids[0]]);
+    assert_eq!(got(fx.store.claim(request(&["a", "a"], &["y", "z", "y"])).await.unwrap()), [ids[1]]);
+    assert_eq!(got(fx.store.claim(request(&["b", "c"], &[])).await.unwrap()), [ids[2], ids[3], ids[4]]);
+    assert_eq!(got(fx.store.claim(request(&[], &["x"])).await.unwrap()), [ids[0]]);
 }
 
 pub async fn a_claim_of_many_lanes_keeps_the_order(fx: &Fixture) {
@@ -66,7 +66,7 @@ pub async fn a_claim_of_many_lanes_keeps_the_order(fx: &Fixture) {
     assert_eq!(got, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
 }
 
-pub async fn a_claim_takes_no_more_than_it_asks_for(fx: &Fixture) {
+pub async fn a_claim_takes_at_most_its_limit(fx: &Fixture) {
     fx.enqueue_all((0..5).map(|_| fx.new_job(|_| ())).collect()).await;
     assert_eq!(claimed_ids(fx, 2).await.len(), 2);
     assert_eq!(claimed_ids(fx, 2).await.len(), 2);
@@ -80,7 +80,7 @@ pub async fn a_claim_opens_an_attempt_and_an_event(fx: &Fixture) {
     let worker = fx.worker();
     let claim = fx.claim_one(worker).await;
     let job = fx.job(id).await;
-    assert_eq!(*claim.job, job, "a claim tells the job as it is");
+    assert_eq!(*claim.job, job, "a claim returns the job as it is");
     assert_eq!((job.status, job.attempt, job.run, job.worker_id), (Status::Processing, 1, 1, Some(worker)));
     assert_eq!((job.started_at, job.lease_until), (Some(fx.now()), Some(fx.now().after(LEASE))));
     let attempts = fx.store.history(id).await.unwrap().attempts;
@@ -111,7 +111,7 @@ pub async fn a_worker_with_room_claims_ahead(fx: &Fixture) {
         queues: vec![fx.job(queued).await.spec.queue],
         in_order: false,
         ahead: Duration::from_secs(10),
-        ..ask_for(fx, 2)
+        ..request_for(fx, 2)
     };
     let jobs = |claimed: Claimed| claimed.claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>();
     let claimed = fx.store.claim(request.clone()).await.unwrap();
@@ -128,7 +128,7 @@ pub async fn a_worker_with_room_claims_ahead(fx: &Fixture) {
 pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     let id = fx.enqueue_in(8, |_| ()).await;
     let due = fx.now().after(Duration::from_secs(8));
-    let request = ClaimRequest { ahead: Duration::from_secs(10), ..ask_for(fx, 1) };
+    let request = ClaimRequest { ahead: Duration::from_secs(10), ..request_for(fx, 1) };
     let claim = fx.store.claim(request).await.unwrap().claims.remove(0);
     assert_eq!((claim.job.id, claim.job.run_at, claim.job.started_at), (id, due, Some(due)));
     assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
@@ -143,11 +143,11 @@ pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     super::audit(fx).await;
 }
 
-pub async fn a_claim_tells_when_the_next_job_is_due(fx: &Fixture) {
+pub async fn a_claim_returns_when_the_next_job_is_due(fx: &Fixture) {
     fx.enqueue_in(60, |spec| spec.queue = "other".into()).await;
     fx.enqueue_in(30, |_| ()).await;
     fx.enqueue(|_| ()).await;
-    let request = ask_for(fx, 10);
+    let request = request_for(fx, 10);
     let claimed = fx.store.claim(request.clone()).await.unwrap();
     assert_eq!((claimed.claims.len(), claimed.next_run_at), (1, Some(fx.now().after(Duration::from_secs(30)))));
     fx.pass(60);
@@ -222,35 +222,35 @@ pub async fn a_claim_that_stops_waiting_holds_nothing(fx: &Fixture) {
 }
 
 /// The store has answered, but the caller is dropped before it receives the answer.
-pub async fn a_claim_whose_answer_nobody_takes_holds_nothing(fx: &Fixture) {
-    let ask = |wait| ClaimRequest { wait, ..ask_for(fx, 10) };
-    let mut waiting = fx.store.claim(ask(Duration::from_secs(60)));
+pub async fn a_claim_that_is_dropped_holds_nothing(fx: &Fixture) {
+    let request = |wait| ClaimRequest { wait, ..request_for(fx, 10) };
+    let mut waiting = fx.store.claim(request(Duration::from_secs(60)));
     // After one poll, it waits in the store.
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
     let id = fx.enqueue(|_| ()).await;
     drop(waiting);
-    let claims = fx.store.claim(ask(Duration::from_secs(60))).await.unwrap().claims;
+    let claims = fx.store.claim(request(Duration::from_secs(60))).await.unwrap().claims;
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
 /// The answer was sent, but is never received.
-pub async fn an_answer_that_nobody_looks_at_holds_nothing(fx: &Fixture) {
+pub async fn an_answer_that_is_never_polled_holds_nothing(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
-    let mut asked = fx.store.claim(ask_for(fx, 10));
-    if std::future::poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await.is_ready() {
+    let mut claim = fx.store.claim(request_for(fx, 10));
+    if std::future::poll_fn(|cx| Poll::Ready(claim.as_mut().poll(cx))).await.is_ready() {
         // A store that answers immediately has no answers in flight.
         return;
     }
     // Other claims find nothing: the job is taken, and the answer is in flight or has arrived.
     while fx.job(id).await.status == Status::Queued {}
-    drop(asked);
-    let patient = ClaimRequest { wait: Duration::from_secs(60), ..ask_for(fx, 10) };
+    drop(claim);
+    let patient = ClaimRequest { wait: Duration::from_secs(60), ..request_for(fx, 10) };
     let claims = fx.store.claim(patient).await.unwrap().claims;
     assert_eq!(claims.iter().map(|claim| (claim.job.id, claim.job.attempt)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
 /// Waiting claims are requested to return, and no job that they have received is released without their knowledge.
-pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
+pub async fn a_woken_claim_answers_at_once(fx: &Fixture) {
     let mut waiting = fx.store.claim(patient(fx));
     assert!(std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await.is_pending());
     fx.store.wake_claims();
@@ -267,7 +267,7 @@ pub async fn a_hurried_claim_answers_at_once(fx: &Fixture) {
     assert_eq!(fx.store.history(id).await.unwrap().attempts.len(), 1);
 }
 
-fn ask_for(fx: &Fixture, limit: usize) -> ClaimRequest {
+fn request_for(fx: &Fixture, limit: usize) -> ClaimRequest {
     fx.request(fx.worker(), limit)
 }
 
@@ -287,7 +287,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
         let failed = Outcome::Failed { fault: JobError::new("no"), retry: Retry::After(Duration::ZERO) };
         fx.settle(&claim, failed).await;
     }
-    let claimed = fx.store.claim(ask_for(fx, 1_000)).await.unwrap().claims;
+    let claimed = fx.store.claim(request_for(fx, 1_000)).await.unwrap().claims;
     assert_eq!(claimed.len(), 300);
     assert!(claimed.is_sorted_by_key(|claim| (u8::MAX - claim.job.spec.priority, claim.job.run_at)));
     for claim in claimed {
@@ -300,7 +300,7 @@ pub async fn a_large_claim_brings_every_job_whole_and_in_order(fx: &Fixture) {
 pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
     fx.enqueue_all((0..200).map(|_| fx.new_job(|_| ())).collect()).await;
     for patience in 1..=4 {
-        let (mut claim, mut polls) = (fx.store.claim(ask_for(fx, 1_000)), 0);
+        let (mut claim, mut polls) = (fx.store.claim(request_for(fx, 1_000)), 0);
         let given_up = std::future::poll_fn(|cx| {
             polls += 1;
             match claim.as_mut().poll(cx) {
@@ -315,8 +315,8 @@ pub async fn a_large_claim_that_is_given_up_holds_nothing(fx: &Fixture) {
         // The abandoned claim may still be in progress: the next one receives the jobs that it left, and then those
         // that it releases.
         while claims.len() < 200 {
-            let ask = ClaimRequest { wait: Duration::from_secs(10), ..ask_for(fx, 1_000) };
-            let more = fx.store.claim(ask).await.unwrap().claims;
+            let request = ClaimRequest { wait: Duration::from_secs(10), ..request_for(fx, 1_000) };
+            let more = fx.store.claim(request).await.unwrap().claims;
             assert!(!more.is_empty(), "patience {patience}: {} of 200 came back", claims.len());
             claims.extend(more);
         }

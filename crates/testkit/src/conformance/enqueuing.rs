@@ -166,7 +166,11 @@ pub async fn a_repeated_enqueue_takes_no_unique_key_from_another_job(fx: &Fixtur
         fx.store.change(vec![cancel]).await.unwrap();
         assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::existing(first.id));
         assert_eq!(enqueue_one(fx, second.clone()).await, Enqueued::new(second.id), "a cancelled job has no key");
-        assert_eq!(enqueue_one(fx, first.clone()).await, Enqueued::existing(first.id), "it is stored, so it is told");
+        assert_eq!(
+            enqueue_one(fx, first.clone()).await,
+            Enqueued::existing(first.id),
+            "it is stored, so it is returned"
+        );
         let both = fx.store.enqueue(vec![first.clone(), second.clone()]).await.unwrap();
         assert_eq!(both, [Enqueued::existing(first.id), Enqueued::existing(second.id)]);
         assert_eq!(enqueue_one(fx, of_key()).await.id, second.id, "and the second keeps its key");
@@ -269,7 +273,7 @@ pub async fn a_retried_job_has_its_unique_key_only_for_what_is_left_of_its_perio
     assert!(!enqueue_one(fx, minute()).await.existing, "its own period has long been over");
 }
 
-pub async fn of_one_batch_each_is_judged_by_what_those_before_it_left(fx: &Fixture) {
+pub async fn each_job_of_a_batch_is_checked_against_those_before_it(fx: &Fixture) {
     let running = || Unique { states: vec![Status::Processing], ..Unique::default() };
     let batch = vec![keyed(fx, running(), |_| ()), keyed(fx, running(), |_| ()), keyed(fx, Unique::default(), |_| ())];
     let enqueued = fx.store.enqueue(batch).await.unwrap();
@@ -278,7 +282,7 @@ pub async fn of_one_batch_each_is_judged_by_what_those_before_it_left(fx: &Fixtu
     assert_eq!(enqueued[2].id, enqueued[1].id, "the last one to come has the key");
 }
 
-pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fixture) {
+pub async fn a_conflict_may_replace_the_payload_of_a_job_that_has_not_started(fx: &Fixture) {
     let replacing = |text: &str| {
         let unique = Unique { replace_payload: true, ..Unique::default() };
         keyed(fx, unique, |spec| spec.payload = Json::trusted(text))
@@ -312,7 +316,7 @@ pub async fn a_conflict_may_replace_the_payload_of_what_has_not_started(fx: &Fix
     assert_eq!((waiting.status, waiting.spec.payload.as_str()), (Status::Waiting, "7"));
 }
 
-pub async fn a_conflict_may_push_back_what_is_scheduled(fx: &Fixture) {
+pub async fn a_conflict_may_postpone_a_scheduled_job(fx: &Fixture) {
     let unique = || Unique { debounce: true, ..Unique::default() };
     let debounced = |seconds| {
         let job = keyed(fx, unique(), |_| ());

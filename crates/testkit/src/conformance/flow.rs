@@ -46,7 +46,7 @@ pub async fn a_job_that_is_cancelled_as_it_comes_keeps_no_key(fx: &Fixture) {
 }
 
 /// A rejected workflow has changed nothing, and holds no locks.
-pub async fn a_refused_workflow_keeps_nobody_from_its_parents(fx: &Fixture) {
+pub async fn a_refused_workflow_does_not_block_its_parents(fx: &Fixture) {
     for number in 0..10 {
         let (parent, unknown) = (fx.enqueue(|_| ()).await, fx.new_job(|_| ()).id);
         let claim = fx.claim_one(fx.worker()).await;
@@ -197,7 +197,7 @@ pub async fn an_unknown_parent_refuses_the_whole_batch(fx: &Fixture) {
     assert!(matches!(refused, StoreError::UnknownParent(id) if id == deleted), "{refused}");
 }
 
-pub async fn cancelling_and_deleting_reach_those_that_wait(fx: &Fixture) {
+pub async fn cancelling_and_deleting_affect_waiting_jobs(fx: &Fixture) {
     let cancelled = fx.enqueue(|_| ()).await;
     let deleted = fx.enqueue(|_| ()).await;
     let running = fx.enqueue(|spec| spec.priority = 9).await;
@@ -273,7 +273,7 @@ pub async fn many_parents_and_many_children_settle_in_any_batches(fx: &Fixture) 
     assert_eq!(run_one(fx, success()).await, sink);
 }
 
-pub async fn relatives_and_results_are_told(fx: &Fixture) {
+pub async fn relatives_and_results_are_returned(fx: &Fixture) {
     let first = fx.enqueue(|spec| spec.options.node = Some("a".into())).await;
     let second = fx.enqueue(|_| ()).await;
     let id = enqueue_child(fx, &[first, second], OnParentFailure::Cancel).await;
@@ -356,7 +356,7 @@ pub async fn a_workflow_that_is_refused_leaves_nothing(fx: &Fixture) {
     assert!(fx.store.nodes(new.id).await.unwrap().is_empty() && fx.store.counts().await.unwrap().is_empty());
 }
 
-pub async fn a_place_in_a_workflow_can_be_taken_by_another_job(fx: &Fixture) {
+pub async fn a_node_of_a_workflow_can_be_replaced_by_another_job(fx: &Fixture) {
     let (new, jobs) = workflow(fx, 7);
     let (a, b, c) = (jobs[0].id, jobs[1].id, jobs[2].clone());
     fx.store.submit(new.clone(), jobs).await.unwrap();

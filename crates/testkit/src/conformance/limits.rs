@@ -72,7 +72,7 @@ pub async fn jobs_of_one_key_run_one_at_a_time(fx: &Fixture) {
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, second);
 }
 
-pub async fn jobs_with_and_without_a_key_that_come_together_are_told_apart(fx: &Fixture) {
+pub async fn jobs_with_and_without_a_key_in_one_batch_are_distinguished(fx: &Fixture) {
     for keyed_first in [true, false] {
         let of = |number: usize| {
             let has_key = number.is_multiple_of(2) == keyed_first;
@@ -81,7 +81,7 @@ pub async fn jobs_with_and_without_a_key_that_come_together_are_told_apart(fx: &
         let jobs = fx.enqueue_all((0..4).map(of).collect()).await;
         let (keyed, plain) = if keyed_first { ([0, 2], [1, 3]) } else { ([1, 3], [0, 2]) };
         let claims = fx.claim(fx.worker(), 10).await;
-        let expected: BTreeSet<JobId> = [keyed[0], plain[0], plain[1]].map(|place| jobs[place]).into();
+        let expected: BTreeSet<JobId> = [keyed[0], plain[0], plain[1]].map(|index| jobs[index]).into();
         assert_eq!(ids(&claims).into_iter().collect::<BTreeSet<_>>(), expected);
         for claim in &claims {
             fx.settle(claim, success()).await;
@@ -92,7 +92,7 @@ pub async fn jobs_with_and_without_a_key_that_come_together_are_told_apart(fx: &
     }
 }
 
-pub async fn a_full_key_does_not_hold_up_those_behind_it(fx: &Fixture) {
+pub async fn a_full_key_does_not_block_jobs_behind_it(fx: &Fixture) {
     let mut jobs: Vec<_> = (0..60)
         .map(|_| {
             fx.new_job(|spec| {
@@ -188,7 +188,7 @@ pub async fn a_queued_job_with_a_key_can_be_cancelled_and_listed(fx: &Fixture) {
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, second, "the next one moves up");
 }
 
-pub async fn a_queue_runs_no_more_than_its_limit_whoever_asks(fx: &Fixture) {
+pub async fn a_queue_runs_no_more_than_its_limit_with_concurrent_claims(fx: &Fixture) {
     limit(fx, "narrow", Limits { concurrency: Some(3), ..Limits::default() }).await;
     let narrow = fx.enqueue_all((0..10).map(|_| fx.new_job(|spec| spec.queue = "narrow".into())).collect()).await;
     let wide = fx.enqueue_all((0..4).map(|_| fx.new_job(|_| ())).collect()).await;
@@ -223,7 +223,7 @@ pub async fn a_changed_limit_counts_from_the_next_claim_on(fx: &Fixture) {
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[6..]);
 }
 
-pub async fn what_waits_in_a_queue_starts_in_time_when_its_limit_ends(fx: &Fixture) {
+pub async fn jobs_of_a_queue_start_in_time_when_its_limit_is_removed(fx: &Fixture) {
     let in_queue = |name: &'static str| move |spec: &mut Spec| spec.queue = name.into();
     fx.enqueue(in_queue("free")).await;
     fx.enqueue(in_queue("narrow")).await;
@@ -246,7 +246,7 @@ pub async fn a_rate_lets_no_more_start_in_any_span(fx: &Fixture) {
     fx.pass(6);
     let claimed = claim(fx, 10).await;
     assert_eq!(ids(&claimed.claims), all[1..3]);
-    let opens_at = claimed.opens_at.expect("it tells when more may start");
+    let opens_at = claimed.opens_at.expect("the time at which more jobs may start");
     assert!(opens_at.since(fx.now()) >= Duration::from_secs(4) && opens_at.since(fx.now()) < Duration::from_secs(5));
     fx.clock.advance(Duration::from_millis(3_999));
     assert!(claim(fx, 10).await.claims.is_empty(), "the first start lies less than ten seconds back");
@@ -270,7 +270,7 @@ pub async fn each_key_has_the_rate_of_its_queue(fx: &Fixture) {
     }
     let claimed = claim(fx, 10).await;
     assert!(claimed.claims.is_empty());
-    let opens_at = claimed.opens_at.expect("it tells when more may start");
+    let opens_at = claimed.opens_at.expect("the time at which more jobs may start");
     assert!(opens_at.since(fx.now()) >= Duration::from_secs(10) && opens_at.since(fx.now()) < Duration::from_secs(11));
     fx.clock.advance(opens_at.since(fx.now()));
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), a[2..4]);
@@ -349,7 +349,7 @@ pub async fn a_shorter_period_counts_at_once(fx: &Fixture) {
     limit(fx, "default", Limits { rate: per(1, 10), ..Limits::default() }).await;
     let claimed = claim(fx, 10).await;
     assert!(claimed.claims.is_empty(), "it is counted as of the change at the latest");
-    let opens_at = claimed.opens_at.expect("it tells when more may start");
+    let opens_at = claimed.opens_at.expect("the time at which more jobs may start");
     assert!(opens_at.since(fx.now()) <= Duration::from_secs(10));
     fx.pass(10);
     assert_eq!(ids(&fx.claim(fx.worker(), 10).await), all[1..]);

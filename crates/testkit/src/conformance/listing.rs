@@ -186,7 +186,7 @@ pub async fn a_foreign_cursor_is_refused(fx: &Fixture) {
     }
 }
 
-pub async fn deleted_jobs_are_listed_only_when_asked_for(fx: &Fixture) {
+pub async fn deleted_jobs_are_listed_only_on_request(fx: &Fixture) {
     let job = fx.enqueue(|_| ()).await;
     fx.store.change(vec![Change { job, verb: Verb::Delete, actor: "a".into(), reason: None }]).await.unwrap();
     assert!(ids(fx, Filter::default()).await.is_empty());

@@ -65,23 +65,23 @@ macro_rules! for_all_behaviours {
             a_unique_key_counts_only_in_the_states_it_names
             a_retried_job_takes_its_unique_key_again_unless_another_job_holds_it
             a_retried_job_has_its_unique_key_only_for_what_is_left_of_its_period
-            of_one_batch_each_is_judged_by_what_those_before_it_left
-            a_conflict_may_replace_the_payload_of_what_has_not_started
-            a_conflict_may_push_back_what_is_scheduled
-            a_claim_whose_answer_nobody_takes_holds_nothing
-            an_answer_that_nobody_looks_at_holds_nothing
+            each_job_of_a_batch_is_checked_against_those_before_it
+            a_conflict_may_replace_the_payload_of_a_job_that_has_not_started
+            a_conflict_may_postpone_a_scheduled_job
+            a_claim_that_is_dropped_holds_nothing
+            an_answer_that_is_never_polled_holds_nothing
             a_large_claim_brings_every_job_whole_and_in_order
             a_large_claim_that_is_given_up_holds_nothing
             an_extension_never_shortens_a_lease
             the_longest_allowed_texts_and_odd_characters_are_kept
             an_empty_batch_is_nothing
             claims_follow_priority_then_time_then_arrival
-            a_claim_takes_only_the_queues_and_names_it_asks_for
+            a_claim_takes_only_jobs_of_its_queues_and_names
             a_claim_of_many_lanes_keeps_the_order
-            a_claim_takes_no_more_than_it_asks_for
+            a_claim_takes_at_most_its_limit
             a_claim_opens_an_attempt_and_an_event
             due_jobs_become_queued_and_are_claimed_in_one_step
-            a_claim_tells_when_the_next_job_is_due
+            a_claim_returns_when_the_next_job_is_due
             a_worker_with_room_claims_ahead
             a_job_claimed_ahead_starts_at_its_time
             a_clock_set_back_does_not_strand_queued_jobs
@@ -89,77 +89,77 @@ macro_rules! for_all_behaviours {
             a_claim_that_waits_is_answered_by_the_next_enqueue
             a_claim_that_waits_is_answered_when_a_job_is_due
             a_claim_that_stops_waiting_holds_nothing
-            a_hurried_claim_answers_at_once
+            a_woken_claim_answers_at_once
             a_success_is_recorded_with_its_result
             a_failure_waits_for_its_retry_and_then_dies
             an_immediate_retry_skips_the_waiting
-            a_failure_for_good_dies_at_once
-            a_timeout_is_told_apart_from_a_failure
+            a_permanent_failure_is_dead_at_once
+            a_timeout_is_distinguished_from_a_failure
             a_snooze_spends_no_attempt
             a_release_spends_no_attempt_and_keeps_the_job_ready
             a_settle_by_another_worker_or_run_is_stale
             a_settle_that_is_sent_twice_counts_once
             a_stale_settle_does_not_disturb_the_others_in_its_batch
             a_worker_that_takes_its_own_released_job_again_has_a_new_fence
-            a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_job
+            a_settle_after_the_lease_expired_is_accepted_unless_the_job_was_taken
             an_extension_after_the_lease_ran_out_is_refused
             an_extension_keeps_the_reaper_away
             a_lost_worker_costs_a_crash_and_no_attempt
-            a_job_may_say_how_many_crashes_it_may_be_there_at
+            a_job_may_define_its_maximum_of_crashes
             a_job_that_runs_at_most_once_goes_back_unless_its_start_was_confirmed
             a_suspect_is_handed_out_only_to_claims_of_suspects_whatever_becomes_of_it
             suspects_pass_the_limits_of_their_queue_and_key_like_others
             a_start_is_confirmed_only_while_the_lease_lasts_and_by_its_worker
-            what_goes_back_keeps_its_place
+            a_returned_job_keeps_its_position
             a_job_that_kills_its_workers_ends_dead
-            a_reaper_cannot_end_what_was_extended_meanwhile
+            a_reaper_cannot_end_a_lease_that_was_extended_meanwhile
             the_leases_of_a_dead_worker_end_at_once
-            what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death
+            jobs_of_a_dead_worker_are_settled_by_the_process_that_detects_its_death
             progress_is_kept_while_the_fence_holds
             logs_are_kept_in_order_and_once
-            held_tells_which_attempts_are_still_ours
+            check_leases_returns_which_attempts_are_still_held
             retrying_a_dead_job_continues_its_history
             a_retried_job_that_runs_at_most_once_stays_one
             cancelling_works_from_every_active_status
             cancelling_a_running_job_makes_its_settle_stale
             asking_for_the_present_state_adds_no_event
-            a_forbidden_change_says_so_and_changes_nothing
-            a_change_of_an_unknown_job_says_so
+            a_forbidden_change_is_reported_and_changes_nothing
+            a_change_of_an_unknown_job_is_reported
             run_now_starts_a_scheduled_or_retrying_job
             an_operators_action_is_an_event_with_its_actor
             counts_follow_every_step
             pending_jobs_are_counted_by_user_and_name
-            rollups_tell_outcomes_durations_and_lateness
+            rollups_contain_outcomes_durations_and_lateness
             lists_come_in_the_order_of_their_kind
             lists_are_paged_without_gaps_or_repeats
             a_page_finds_jobs_that_are_far_between
             a_tag_that_is_named_twice_finds_its_job_once
             lists_filter_by_every_field
             a_foreign_cursor_is_refused
-            deleted_jobs_are_listed_only_when_asked_for
+            deleted_jobs_are_listed_only_on_request
             workers_come_heartbeat_and_leave
             a_lock_is_taken_once_until_it_expires
             a_lock_belongs_to_its_owner_alone
             lock_tokens_only_grow
-            a_notification_is_read_back_as_it_was_told
-            a_user_is_told_what_is_theirs_and_what_is_everybodys
+            a_notification_is_read_back_as_it_was_sent
+            a_user_receives_own_messages_and_broadcasts
             notifications_are_dropped_by_age_and_their_numbers_never_used_again
-            who_follows_the_numbers_misses_no_notification
+            a_reader_by_number_misses_no_notification
             a_notification_is_hinted_at
-            what_happens_is_told_from_the_first_look_on
-            who_goes_on_from_a_cursor_is_told_everything_once
-            a_job_that_is_touched_without_a_change_is_not_told_again
-            every_way_to_change_is_told
-            a_job_that_comes_with_an_old_id_is_told
-            more_than_a_look_takes_is_missed_and_said_so
+            events_are_returned_from_the_first_read_on
+            reads_from_a_cursor_return_each_event_once
+            a_job_that_is_written_without_a_change_has_no_new_event
+            every_kind_of_change_is_returned
+            the_event_of_a_job_with_an_old_id_is_returned
+            more_events_than_the_limit_are_reported_as_missed
             a_cursor_that_is_too_old_or_foreign_is_found_out
             events_that_are_gone_do_not_hide_new_ones
-            who_follows_what_happens_misses_nothing
+            a_follower_of_events_misses_none
             tokens_are_kept_until_they_are_removed_with_their_sessions
             a_store_that_had_a_token_is_closed_until_its_tokens_are_cleared
             a_request_is_remembered_as_it_came_first
             retention_deletes_old_finished_jobs_and_never_an_active_one
-            a_job_may_say_how_long_it_is_kept
+            a_job_may_define_its_retention
             retention_keeps_a_job_while_the_period_of_its_unique_key_lasts
             purging_removes_every_trace
             trimming_removes_old_attempts_and_logs
@@ -170,14 +170,14 @@ macro_rules! for_all_behaviours {
             schedules_are_listed_by_name_in_pages
             upcoming_schedules_come_soonest_first_without_those_that_do_not_run
             a_schedule_and_its_jobs_are_stored_together_or_not_at_all
-            of_several_schedules_each_is_stored_that_nobody_else_has_changed
+            of_several_schedules_those_are_stored_that_were_not_changed_meanwhile
             an_occurrence_is_enqueued_once_and_waits_for_its_time_and_jitter
-            jobs_are_listed_by_their_schedule_even_when_it_is_gone
-            what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone
+            jobs_are_listed_by_their_schedule_after_its_removal
+            events_of_a_schedule_are_kept_after_its_removal
             a_job_waits_until_the_last_of_its_parents_has_succeeded
             a_job_that_is_cancelled_as_it_comes_was_never_pending
             a_job_that_is_cancelled_as_it_comes_keeps_no_key
-            a_refused_workflow_keeps_nobody_from_its_parents
+            a_refused_workflow_does_not_block_its_parents
             a_released_job_still_waits_for_its_time
             a_job_whose_parents_have_ended_begins_as_they_ended
             a_dead_parent_cancels_its_children_and_theirs
@@ -185,31 +185,31 @@ macro_rules! for_all_behaviours {
             a_job_that_keeps_waiting_runs_once_its_parent_is_retried
             a_job_that_runs_only_after_a_failure_is_cancelled_without_one
             an_unknown_parent_refuses_the_whole_batch
-            cancelling_and_deleting_reach_those_that_wait
+            cancelling_and_deleting_affect_waiting_jobs
             a_waiting_job_can_be_cancelled_or_started
             a_running_job_may_get_children
             many_parents_and_many_children_settle_in_any_batches
-            relatives_and_results_are_told
+            relatives_and_results_are_returned
             waiting_jobs_are_listed_and_counted
             a_workflow_is_stored_whole_and_counts_its_ends
             a_workflow_that_is_refused_leaves_nothing
-            a_place_in_a_workflow_can_be_taken_by_another_job
+            a_node_of_a_workflow_can_be_replaced_by_another_job
             workflows_are_listed_latest_first
             a_family_that_leaves_takes_its_dependencies_along
             a_paused_queue_is_not_claimed_until_it_is_resumed
-            what_is_said_of_a_queue_is_kept_with_its_history
+            settings_of_a_queue_are_stored_with_their_history
             a_claim_may_take_queues_in_their_order
             jobs_of_one_key_run_one_at_a_time
-            jobs_with_and_without_a_key_that_come_together_are_told_apart
-            a_full_key_does_not_hold_up_those_behind_it
+            jobs_with_and_without_a_key_in_one_batch_are_distinguished
+            a_full_key_does_not_block_jobs_behind_it
             a_slot_is_free_again_however_its_job_left_it
             the_first_of_a_key_is_the_most_urgent_then_the_oldest
             a_key_waits_for_no_worker_that_is_not_there
             every_way_to_be_queued_obeys_the_limits
             a_queued_job_with_a_key_can_be_cancelled_and_listed
-            a_queue_runs_no_more_than_its_limit_whoever_asks
+            a_queue_runs_no_more_than_its_limit_with_concurrent_claims
             a_changed_limit_counts_from_the_next_claim_on
-            what_waits_in_a_queue_starts_in_time_when_its_limit_ends
+            jobs_of_a_queue_start_in_time_when_its_limit_is_removed
             a_rate_lets_no_more_start_in_any_span
             a_rate_is_used_up_and_nothing_comes_a_period_late
             each_key_has_the_rate_of_its_queue
@@ -228,7 +228,7 @@ macro_rules! for_all_behaviours {
             a_job_that_is_run_again_waits_for_the_handler_of_the_cancelled_one
             a_worker_that_is_known_to_be_dead_occupies_no_slot
             a_claim_that_waits_is_answered_when_the_handler_of_a_cancelled_job_is_gone
-            occupied_slots_are_told_with_their_executions
+            occupied_slots_are_returned_with_their_executions
             the_store_finds_itself_well
         }
     };

@@ -18,7 +18,7 @@ async fn texts(fx: &Fixture, user: Option<&str>, after: u64, limit: usize) -> Ve
     found.iter().map(|one| one.message.read().unwrap()).collect()
 }
 
-pub async fn a_notification_is_read_back_as_it_was_told(fx: &Fixture) {
+pub async fn a_notification_is_read_back_as_it_was_sent(fx: &Fixture) {
     let job = Some(JobId::from_bits(7));
     let new =
         NewNotification { user_id: Some("ada ✓".into()), message: r#"{"b": 1, "a": [1e9]}"#.parse().unwrap(), job };
@@ -29,7 +29,7 @@ pub async fn a_notification_is_read_back_as_it_was_told(fx: &Fixture) {
     assert!(fx.store.notify(Vec::new()).await.unwrap().is_empty());
 }
 
-pub async fn a_user_is_told_what_is_theirs_and_what_is_everybodys(fx: &Fixture) {
+pub async fn a_user_receives_own_messages_and_broadcasts(fx: &Fixture) {
     assert_eq!(fx.store.last_notification().await.unwrap(), 0);
     let batch = vec![to(Some("ada"), "a1"), to(Some("bob"), "b1"), to(None, "all"), to(Some("ada"), "a2")];
     let ids: Vec<u64> = fx.store.notify(batch).await.unwrap().iter().map(|one| one.id).collect();
@@ -61,27 +61,27 @@ pub async fn notifications_are_dropped_by_age_and_their_numbers_never_used_again
     assert!(notify(fx, None, "newer").await > new && new > old);
 }
 
-pub async fn who_follows_the_numbers_misses_no_notification(fx: &Fixture) {
-    const TELLERS: usize = 8;
+pub async fn a_reader_by_number_misses_no_notification(fx: &Fixture) {
+    const WRITERS: usize = 8;
     const EACH: usize = 20;
-    let tell = async |teller: usize| {
+    let send = async |writer: usize| {
         for number in 0..EACH {
-            notify(fx, Some("ada"), &format!("{teller}.{number}")).await;
+            notify(fx, Some("ada"), &format!("{writer}.{number}")).await;
         }
     };
     let follow = async {
-        let (mut last, mut heard) = (0, Vec::new());
-        while heard.len() < TELLERS * EACH {
+        let (mut last, mut received) = (0, Vec::new());
+        while received.len() < WRITERS * EACH {
             for one in fx.store.notifications(Some("ada".into()), last, 7).await.unwrap() {
                 assert!(one.id > last);
                 last = one.id;
-                heard.push(one.message.read::<String>().unwrap());
+                received.push(one.message.read::<String>().unwrap());
             }
         }
-        heard
+        received
     };
-    let (_, heard) = tokio::join!(join_all((0..TELLERS).map(tell)), follow);
-    assert_eq!(heard.iter().collect::<BTreeSet<_>>().len(), TELLERS * EACH);
+    let (_, received) = tokio::join!(join_all((0..WRITERS).map(send)), follow);
+    assert_eq!(received.iter().collect::<BTreeSet<_>>().len(), WRITERS * EACH);
 }
 
 pub async fn a_notification_is_hinted_at(fx: &Fixture) {

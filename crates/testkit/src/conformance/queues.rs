@@ -37,7 +37,7 @@ pub async fn a_paused_queue_is_not_claimed_until_it_is_resumed(fx: &Fixture) {
     assert_eq!(claimed, [paused, second, soon]);
 }
 
-pub async fn what_is_said_of_a_queue_is_kept_with_its_history(fx: &Fixture) {
+pub async fn settings_of_a_queue_are_stored_with_their_history(fx: &Fixture) {
     assert!(fx.store.queues().await.unwrap().is_empty());
     let defaults = JobDefaults {
         priority: Some(8),
@@ -49,12 +49,12 @@ pub async fn what_is_said_of_a_queue_is_kept_with_its_history(fx: &Fixture) {
     let settings = QueueSettings { defaults, ..QueueSettings::default() };
     let first = QueueSave { name: "mail".into(), settings, revision: 0, actor: "ada".into(), action: "made".into() };
     assert!(fx.store.save_queue(first.clone()).await.unwrap());
-    assert!(!fx.store.save_queue(first.clone()).await.unwrap(), "somebody was first");
+    assert!(!fx.store.save_queue(first.clone()).await.unwrap(), "another client was first");
     fx.pass(1);
     let second = QueueSave { revision: 1, actor: "bob".into(), action: "changed".into(), ..first.clone() };
     assert!(fx.store.save_queue(second.clone()).await.unwrap());
     let unknown = QueueSave { name: "none".into(), ..second };
-    assert!(!fx.store.save_queue(unknown).await.unwrap(), "nothing was said of it that could be changed");
+    assert!(!fx.store.save_queue(unknown).await.unwrap(), "it has no settings that could be changed");
     let queues = fx.store.queues().await.unwrap();
     assert_eq!(queues.len(), 1);
     assert_eq!((&*queues[0].name, &queues[0].settings, queues[0].revision), ("mail", &first.settings, 2));

@@ -119,7 +119,7 @@ pub async fn a_schedule_and_its_jobs_are_stored_together_or_not_at_all(fx: &Fixt
     assert!(fx.store.get(job(4).id).await.unwrap().is_none());
 }
 
-pub async fn of_several_schedules_each_is_stored_that_nobody_else_has_changed(fx: &Fixture) {
+pub async fn of_several_schedules_those_are_stored_that_were_not_changed_meanwhile(fx: &Fixture) {
     let saves = ["a", "b", "c"].map(|name| ScheduleSave {
         schedule: schedule(fx, name),
         is_new: true,
@@ -150,7 +150,7 @@ pub async fn an_occurrence_is_enqueued_once_and_waits_for_its_time_and_jitter(fx
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, one.id);
 }
 
-pub async fn jobs_are_listed_by_their_schedule_even_when_it_is_gone(fx: &Fixture) {
+pub async fn jobs_are_listed_by_their_schedule_after_its_removal(fx: &Fixture) {
     let (a, b) = (schedule(fx, "a"), schedule(fx, "b"));
     let minute = |number: u64| fx.now().after(Duration::from_secs(60 * number));
     let jobs = |of: &Schedule| (1..=3).map(|number| of.spec.occurrence(minute(number))).collect::<Vec<_>>();
@@ -165,7 +165,7 @@ pub async fn jobs_are_listed_by_their_schedule_even_when_it_is_gone(fx: &Fixture
     assert_eq!(ids, newest_first);
 }
 
-pub async fn what_is_done_to_a_schedule_is_remembered_even_when_it_is_gone(fx: &Fixture) {
+pub async fn events_of_a_schedule_are_kept_after_its_removal(fx: &Fixture) {
     let mut one = schedule(fx, "a");
     let saved = async |one: &Schedule, what: &str| {
         let save = ScheduleSave {

@@ -63,14 +63,14 @@ pub async fn an_immediate_retry_skips_the_waiting(fx: &Fixture) {
     assert_eq!(fx.claim_one(fx.worker()).await.job.attempt, 2);
 }
 
-pub async fn a_failure_for_good_dies_at_once(fx: &Fixture) {
+pub async fn a_permanent_failure_is_dead_at_once(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, Outcome::Failed { fault: JobError::new("no such user"), retry: Retry::Never }).await;
     assert_eq!(fx.history(id).await, [Status::Queued, Status::Processing, Status::Failed, Status::Dead]);
 }
 
-pub async fn a_timeout_is_told_apart_from_a_failure(fx: &Fixture) {
+pub async fn a_timeout_is_distinguished_from_a_failure(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.settle(&claim, Outcome::TimedOut).await;
@@ -164,7 +164,7 @@ pub async fn a_worker_that_takes_its_own_released_job_again_has_a_new_fence(fx: 
     assert_eq!(fx.job(id).await.status, Status::Processing);
 }
 
-pub async fn a_settle_after_the_lease_ran_out_is_accepted_while_nobody_took_the_job(fx: &Fixture) {
+pub async fn a_settle_after_the_lease_expired_is_accepted_unless_the_job_was_taken(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let claim = fx.claim_one(fx.worker()).await;
     fx.pass(LEASE.as_secs() + 5);
@@ -219,7 +219,7 @@ pub async fn an_extension_keeps_the_reaper_away(fx: &Fixture) {
     assert_eq!(fx.reap().await, 1);
 }
 
-pub async fn what_goes_back_keeps_its_place(fx: &Fixture) {
+pub async fn a_returned_job_keeps_its_position(fx: &Fixture) {
     let lost = fx.enqueue(|_| ()).await;
     fx.pass(1);
     let released = fx.enqueue(|_| ()).await;
@@ -262,7 +262,7 @@ pub async fn a_job_that_runs_at_most_once_goes_back_unless_its_start_was_confirm
     assert_eq!((claim.job.run, claim.confirmed), (2, false));
     let attempts = vec![claim.attempt_id()];
     assert_eq!(fx.store.confirm(claim.worker, attempts.clone()).await.unwrap(), [true]);
-    assert_eq!(fx.store.confirm(claim.worker, attempts).await.unwrap(), [true], "asked again, it is still so");
+    assert_eq!(fx.store.confirm(claim.worker, attempts).await.unwrap(), [true], "a repeated confirmation succeeds");
     fx.pass(LEASE.as_secs());
     assert!(fx.store.expired(10).await.unwrap()[0].confirmed);
     assert_eq!(fx.reap().await, 1);
@@ -284,7 +284,7 @@ pub async fn a_start_is_confirmed_only_while_the_lease_lasts_and_by_its_worker(f
     assert_eq!(fx.reap().await, 2);
 }
 
-pub async fn a_reaper_cannot_end_what_was_extended_meanwhile(fx: &Fixture) {
+pub async fn a_reaper_cannot_end_a_lease_that_was_extended_meanwhile(fx: &Fixture) {
     let id = fx.enqueue(|_| ()).await;
     let worker = fx.worker();
     let claim = fx.claim_one(worker).await;
@@ -314,7 +314,7 @@ pub async fn the_leases_of_a_dead_worker_end_at_once(fx: &Fixture) {
     assert_eq!(fx.store.extend(alive, LEASE, vec![kept.attempt_id()]).await.unwrap(), [true]);
 }
 
-pub async fn what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death(fx: &Fixture) {
+pub async fn jobs_of_a_dead_worker_are_settled_by_the_process_that_detects_its_death(fx: &Fixture) {
     let (dead, alive) = (fx.worker(), fx.worker());
     let jobs = fx.enqueue_all((0..4).map(|_| fx.new_job(|spec| spec.max_attempts = 1)).collect()).await;
     let claims = fx.claim(dead, 3).await;
@@ -326,7 +326,7 @@ pub async fn what_a_dead_worker_holds_is_settled_by_whoever_knows_of_its_death(f
     assert_eq!(actual, [(claims[0].attempt_id(), dead, true), (claims[1].attempt_id(), dead, false)]);
     assert_eq!(fx.store.claims_of_dead(dead, 1).await.unwrap(), held[..1]);
     assert!(fx.store.claims_of_dead(fx.worker(), 10).await.unwrap().is_empty());
-    assert!(fx.store.expired(10).await.unwrap().is_empty(), "nobody else may say why");
+    assert!(fx.store.expired(10).await.unwrap().is_empty(), "the reaper must not settle it without the reason");
     for claim in &held {
         let lost = settle(claim, Outcome::Lost { evidence: Some("signal: 9".into()) }, 0.5);
         assert_eq!(fx.apply(Settlement { only_if_expired: false, ..lost }).await, Settled::Done);
@@ -372,7 +372,7 @@ pub async fn logs_are_kept_in_order_and_once(fx: &Fixture) {
     assert!(fx.store.logs(unknown, 10).await.unwrap().is_empty());
 }
 
-pub async fn held_tells_which_attempts_are_still_ours(fx: &Fixture) {
+pub async fn check_leases_returns_which_attempts_are_still_held(fx: &Fixture) {
     fx.enqueue_all((0..2).map(|_| fx.new_job(|_| ())).collect()).await;
     let worker = fx.worker();
     let claims = fx.claim(worker, 2).await;

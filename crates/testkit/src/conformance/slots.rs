@@ -66,7 +66,7 @@ pub async fn a_cancelled_job_keeps_the_slot_of_its_key_until_its_handler_is_gone
         assert!(fx.claim(fx.worker(), 10).await.is_empty(), "its handler may still run");
         let elsewhere = fx.enqueue(keyed("b")).await;
         let other = fx.claim_one(fx.worker()).await;
-        assert_eq!(other.job.id, elsewhere, "it is in nobody else's way");
+        assert_eq!(other.job.id, elsewhere, "it does not block other jobs");
         if settles {
             assert_eq!(fx.settle(&holder, success()).await, Settled::Stale);
         } else {
@@ -117,11 +117,11 @@ pub async fn the_slot_of_a_cancelled_job_is_free_when_its_lease_ends(fx: &Fixtur
     cancel(fx, queue_job).await;
     let attempts: Vec<AttemptId> = held.iter().map(Claim::attempt_id).collect();
     let lease = Duration::from_secs(300);
-    assert_eq!(fx.store.extend(held[0].worker, lease, attempts).await.unwrap(), [false; 2], "nobody extends it");
+    assert_eq!(fx.store.extend(held[0].worker, lease, attempts).await.unwrap(), [false; 2], "it cannot be extended");
     fx.clock.advance(Duration::from_millis(24_999));
     let claimed = claim(fx, 10).await;
     assert!(claimed.claims.is_empty(), "a millisecond is left");
-    let opens_at = claimed.opens_at.expect("it tells when the slots are free");
+    let opens_at = claimed.opens_at.expect("the time at which the slots are free");
     assert_eq!(opens_at.since(fx.now()), Duration::from_millis(1));
     fx.clock.advance(Duration::from_millis(1));
     assert!(fx.store.expired(10).await.unwrap().is_empty(), "no execution is lost");
@@ -262,7 +262,7 @@ pub async fn a_claim_that_waits_is_answered_when_the_handler_of_a_cancelled_job_
     }
 }
 
-pub async fn occupied_slots_are_told_with_their_executions(fx: &Fixture) {
+pub async fn occupied_slots_are_returned_with_their_executions(fx: &Fixture) {
     limit(fx, "narrow", Limits { concurrency: Some(5), ..Limits::default() }).await;
     let plain = fx.enqueue(|_| ()).await;
     let of_key = fx
@@ -279,8 +279,8 @@ pub async fn occupied_slots_are_told_with_their_executions(fx: &Fixture) {
     }
     assert!(fx.store.occupied_slots("default".into()).await.unwrap().is_empty(), "without a limit there is no slot");
     let occupied = fx.store.occupied_slots("narrow".into()).await.unwrap();
-    let said: Vec<_> = occupied.iter().map(|slot| (slot.attempt.job, slot.key.as_deref(), slot.worker)).collect();
-    assert_eq!(said, [(of_key, Some("a"), held[0].worker), (of_queue, None, held[0].worker)]);
+    let actual: Vec<_> = occupied.iter().map(|slot| (slot.attempt.job, slot.key.as_deref(), slot.worker)).collect();
+    assert_eq!(actual, [(of_key, Some("a"), held[0].worker), (of_queue, None, held[0].worker)]);
     assert!(occupied.iter().all(|slot| slot.until == fx.now().after(Duration::from_secs(30))));
     assert_eq!(fx.store.limit_usage("narrow".into(), Some("a".into())).await.unwrap().running, 1);
     // Removing the job itself changes nothing: its handler may still run.

@@ -15,7 +15,7 @@ use crate::{
 pub async fn a_job_that_kills_its_workers_ends_dead(fx: &Fixture) {
     let id = fx.enqueue(|spec| spec.max_attempts = 2).await;
     crash(fx, id).await;
-    assert_eq!(fx.job(id).await.status, Status::Queued, "after the first crash it keeps its place");
+    assert_eq!(fx.job(id).await.status, Status::Queued, "after the first crash it keeps its position");
     crash(fx, id).await;
     assert_eq!(fx.job(id).await.status, Status::Retrying, "after the second it waits");
     fx.pass(10);
@@ -29,7 +29,7 @@ pub async fn a_job_that_kills_its_workers_ends_dead(fx: &Fixture) {
     assert!(fx.claim(fx.worker(), 1).await.is_empty());
 }
 
-pub async fn a_job_may_say_how_many_crashes_it_may_be_there_at(fx: &Fixture) {
+pub async fn a_job_may_define_its_maximum_of_crashes(fx: &Fixture) {
     let id = fx.enqueue(|spec| spec.options.max_crashes = Some(1)).await;
     crash(fx, id).await;
     assert_eq!(fx.job(id).await.status, Status::Dead);
@@ -98,15 +98,15 @@ pub async fn suspects_pass_the_limits_of_their_queue_and_key_like_others(fx: &Fi
     let suspect = fx.enqueue(keyed).await;
     crash(fx, suspect).await;
     let others = [fx.enqueue(keyed).await, fx.enqueue(|_| ()).await, fx.enqueue(|_| ()).await];
-    let ask = |suspects| ClaimRequest { suspects, ..fx.request(fx.worker(), 10) };
-    let held = fx.store.claim(ask(false)).await.unwrap().claims;
+    let request = |suspects| ClaimRequest { suspects, ..fx.request(fx.worker(), 10) };
+    let held = fx.store.claim(request(false)).await.unwrap().claims;
     assert_eq!(held.len(), 2);
-    assert!(fx.store.claim(ask(true)).await.unwrap().claims.is_empty(), "the queue is full");
+    assert!(fx.store.claim(request(true)).await.unwrap().claims.is_empty(), "the queue is full");
     let (of_key, plain): (Vec<_>, Vec<_>) = held.into_iter().partition(|claim| claim.job.id == others[0]);
     fx.settle(&plain[0], success()).await;
-    assert!(fx.store.claim(ask(true)).await.unwrap().claims.is_empty(), "the key is taken");
+    assert!(fx.store.claim(request(true)).await.unwrap().claims.is_empty(), "the key is taken");
     fx.settle(&of_key[0], success()).await;
-    let claims = fx.store.claim(ask(true)).await.unwrap().claims;
+    let claims = fx.store.claim(request(true)).await.unwrap().claims;
     assert_eq!(claims.iter().map(|claim| claim.job.id).collect::<Vec<_>>(), [suspect]);
     fx.settle(&claims[0], success()).await;
 }

@@ -10,14 +10,14 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::state::State;
+use super::state::{Cause, NewEvent, State};
 
 impl State {
     /// Rejects jobs that would replace other jobs of a workflow than the ones that they rerun.
-    fn check_places(&self, jobs: &[NewJob]) -> StoreResult<()> {
+    fn check_nodes(&self, jobs: &[NewJob]) -> StoreResult<()> {
         for job in jobs {
-            let place = job.spec.place().map(|(workflow, node)| (workflow, node.to_owned()));
-            let former = place.and_then(|place| self.nodes.get(&place)).copied();
+            let node = job.spec.workflow_node().map(|(workflow, node)| (workflow, node.to_owned()));
+            let former = node.and_then(|node| self.nodes.get(&node)).copied();
             if let Some(former) = former.filter(|former| job.spec.options.rerun_of != Some(*former)) {
                 return Err(StoreError::Superseded(former));
             }
@@ -28,7 +28,7 @@ impl State {
     /// Rejects jobs whose parents do not exist.
     pub(super) fn check_parents(&mut self, now: Timestamp, jobs: &[NewJob]) -> StoreResult<()> {
         let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
-        for (place, job) in jobs.iter().enumerate() {
+        for (index, job) in jobs.iter().enumerate() {
             let key = job.spec.unique_key().map(|(scope, key)| (scope, key.to_owned()));
             if key.is_some_and(|key| self.in_the_way(now, &key, job).is_some() || !taken.insert(key)) {
                 // The job is not stored, so its parents do not matter.
@@ -36,7 +36,7 @@ impl State {
             }
             for parent in &job.parents {
                 let known = self.find(*parent).is_some_and(|record| record.job.status != Status::Deleted);
-                if !known && !jobs[..place].iter().any(|earlier| earlier.id == *parent) {
+                if !known && !jobs[..index].iter().any(|earlier| earlier.id == *parent) {
                     return Err(StoreError::UnknownParent(*parent));
                 }
             }
@@ -74,11 +74,11 @@ impl State {
             self.ended.insert(id, to);
         }
         // A job that was replaced in its workflow is no longer counted.
-        let place = self.find(id).and_then(|record| {
-            let (workflow, node) = record.job.place()?;
+        let node = self.find(id).and_then(|record| {
+            let (workflow, node) = record.job.workflow_node()?;
             record.job.spec.workflow_id.map(|_| (workflow, node.to_owned()))
         });
-        let workflow = place.filter(|place| self.nodes.get(place) == Some(&id)).map(|(workflow, _)| workflow);
+        let workflow = node.filter(|node| self.nodes.get(node) == Some(&id)).map(|(workflow, _)| workflow);
         if to.is_finished() || from.is_finished() {
             self.count_end(now, workflow, from, to);
         }
@@ -142,14 +142,14 @@ impl State {
         job.waiting_on = 0;
         job.updated_at = now;
         let status = job.status;
-        self.event(id, now, status, None, (None, None));
+        self.event(id, NewEvent::new(now, status));
     }
 
     pub(super) fn cancel(&mut self, now: Timestamp, id: JobId, reason: &str) {
         let job = &mut self.find(id).expect("a child").job;
         let before = job.clone();
         if change::apply(Verb::Cancel, job, now) == Ok(false) {
-            self.changed(now, &before, (None, Some(reason)));
+            self.changed(now, &before, Cause { actor: None, detail: Some(reason) });
         }
     }
 
@@ -167,8 +167,8 @@ impl State {
     }
 
     /// Adds a job to its workflow, possibly replacing another one.
-    pub(super) fn take_place(&mut self, now: Timestamp, id: JobId, place: (WorkflowId, String)) {
-        let former = self.nodes.insert(place, id);
+    pub(super) fn take_node(&mut self, now: Timestamp, id: JobId, node: (WorkflowId, String)) {
+        let former = self.nodes.insert(node, id);
         let status = former.and_then(|former| self.find(former)).map(|record| record.job.status);
         if let (Some(status), Some(record)) = (status, self.find(id)) {
             let workflow = record.job.spec.workflow_id;
@@ -198,7 +198,7 @@ impl State {
         jobs: Vec<NewJob>,
     ) -> StoreResult<Vec<Changed>> {
         self.check_parents(now, &jobs)?;
-        self.check_places(&jobs)?;
+        self.check_nodes(&jobs)?;
         let changed = self.change_all(now, changes);
         self.enqueue_all(now, jobs)?;
         Ok(changed)
@@ -207,14 +207,14 @@ impl State {
     pub(super) fn nodes(&mut self, workflow: WorkflowId) -> Vec<Node> {
         let of_it =
             |((id, node), job): (&(WorkflowId, String), &JobId)| (*id == workflow).then(|| (node.clone(), *job));
-        let places: Vec<(String, JobId)> = self.nodes.iter().filter_map(of_it).collect();
+        let nodes: Vec<(String, JobId)> = self.nodes.iter().filter_map(of_it).collect();
         let node = |(node, id): (String, JobId)| {
             let parents = self.relatives(|edge| (edge.child == id).then_some(edge.parent));
             let job = &self.find(id)?.job;
             let parents = parents.into_iter().map(|parent| parent.id).collect();
             Some(Node { node, id, name: job.spec.name.clone(), status: job.status, parents })
         };
-        places.into_iter().filter_map(node).collect()
+        nodes.into_iter().filter_map(node).collect()
     }
 
     /// The jobs that `wanted` selects at the other end of a dependency, by id.

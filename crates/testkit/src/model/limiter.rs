@@ -107,13 +107,13 @@ impl State {
     /// Chooses the jobs to start, in order; also returns when a rate limit next allows jobs that it delays now.
     pub(super) fn apply_limits(&mut self, now: Timestamp, request: &ClaimRequest) -> (Vec<usize>, Option<Timestamp>) {
         let mut waiting: BTreeMap<LimitKey, Vec<(Order, usize)>> = BTreeMap::new();
-        for (place, record) in self.jobs.iter().enumerate() {
+        for (index, record) in self.jobs.iter().enumerate() {
             let job = &record.job;
             if job.status == Status::Queued && self.serves(request, job) {
                 let rank = request.rank(&job.spec.queue, job.spec.priority);
-                let order = Order { rank, run_at: job.run_at, tie: self.rank(place) };
+                let order = Order { rank, run_at: job.run_at, tie: self.rank(index) };
                 let key = (job.spec.queue.clone(), job.spec.options.concurrency_key.clone());
-                waiting.entry(key).or_default().push((order, place));
+                waiting.entry(key).or_default().push((order, index));
             }
         }
         let mut names: Vec<String> = waiting.keys().map(|(queue, _)| queue.clone()).collect();
@@ -148,7 +148,7 @@ impl State {
         self.limits.clocks.extend(names.into_iter().zip(queues.iter().map(|queue| queue.clock)));
         let left = lines.iter().zip(&keys).filter(|(line, _)| !line.jobs.is_empty()).map(|(_, key)| key);
         let opens_at = left.filter_map(|key| self.opens_at(key, now)).chain(self.slot_ends(now, request)).min();
-        (chosen.into_iter().map(|(_, place)| place).collect(), opens_at)
+        (chosen.into_iter().map(|(_, index)| index).collect(), opens_at)
     }
 
     /// The ends of the leases of executions that occupy slots of queues which the worker serves.

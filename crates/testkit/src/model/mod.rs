@@ -39,7 +39,7 @@ pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
     hints: watch::Sender<u64>,
-    hurry: watch::Sender<()>,
+    claim_wakeups: watch::Sender<()>,
 }
 
 impl fmt::Debug for ModelStore {
@@ -61,7 +61,7 @@ impl ModelStore {
             clock: Arc::new(clock),
             state: Arc::default(),
             hints: watch::Sender::new(0),
-            hurry: watch::Sender::new(()),
+            claim_wakeups: watch::Sender::new(()),
         }
     }
 
@@ -110,13 +110,13 @@ impl JobStore for ModelStore {
 impl ClaimStore for ModelStore {
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claimed> {
         let deadline = time::Instant::now() + request.wait.min(limits::WAIT_MAX);
-        let hurried = self.hurry.subscribe();
+        let wakeups = self.claim_wakeups.subscribe();
         loop {
             let mut hints = self.hints.subscribe();
             let claimed = self.write(|state, now| state.claim(now, &request))?;
             hints.mark_unchanged();
             let left = deadline.saturating_duration_since(time::Instant::now());
-            if !claimed.claims.is_empty() || left.is_zero() || hurried.has_changed().unwrap_or(true) {
+            if !claimed.claims.is_empty() || left.is_zero() || wakeups.has_changed().unwrap_or(true) {
                 return Ok(claimed);
             }
             // A test may set the clock, so the model polls at short intervals instead of waiting for the next due time.
@@ -184,12 +184,12 @@ impl LeaseStore for ModelStore {
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
         let (state, now) = (self.state(), self.clock.now());
-        let lease_until = |place: &usize| state.jobs[*place].job.lease_until;
-        let mut places: Vec<usize> =
-            (0..state.jobs.len()).filter(|place| lease_until(place).is_some_and(|until| until <= now)).collect();
-        places.sort_by_key(|place| (lease_until(place), state.rank(*place)));
-        places.truncate(limit);
-        Ok(places.into_iter().filter_map(|place| state.jobs[place].claim()).collect())
+        let lease_until = |index: &usize| state.jobs[*index].job.lease_until;
+        let mut indexes: Vec<usize> =
+            (0..state.jobs.len()).filter(|index| lease_until(index).is_some_and(|until| until <= now)).collect();
+        indexes.sort_by_key(|index| (lease_until(index), state.rank(*index)));
+        indexes.truncate(limit);
+        Ok(indexes.into_iter().filter_map(|index| state.jobs[index].claim()).collect())
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
@@ -329,8 +329,9 @@ impl ScheduleStore for ModelStore {
         limit: usize,
     ) -> StoreResult<Vec<Schedule>> {
         let state = self.state();
-        let place = |one: &Schedule| Some((one.next_run_at?, one.spec.name.clone()));
-        let runs = |one: &&Schedule| one.enabled && one.next_run_at.is_some_and(|at| at <= until) && place(one) > after;
+        let position = |one: &Schedule| Some((one.next_run_at?, one.spec.name.clone()));
+        let runs =
+            |one: &&Schedule| one.enabled && one.next_run_at.is_some_and(|at| at <= until) && position(one) > after;
         let mut found: Vec<Schedule> = state.schedules.values().filter(runs).cloned().collect();
         found.sort_by_key(|one| one.next_run_at);
         found.truncate(limit);
@@ -569,7 +570,7 @@ impl EngineStore for ModelStore {
     }
 
     fn wake_claims(&self) {
-        self.hurry.send_replace(());
+        self.claim_wakeups.send_replace(());
     }
 
     async fn schema(&self) -> StoreResult<Schema> {

@@ -7,9 +7,9 @@ use std::{
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, Event, EventId, Filter,
-    IdempotentRequest, Job, JobId, JobPage, Lock, LogLine, NewJob, Notification, Order, Page, Queue, QueueEvent,
-    QueueSave, Refused, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement, Status,
-    StoreResult, Timestamp, Token, Verb, WorkerId, WorkerRecord, Workflow, WorkflowId, change,
+    IdempotentRequest, Job, JobId, JobPage, LeaseGrant, Lock, LogLine, NewJob, Notification, Order, Page, Queue,
+    QueueEvent, QueueSave, Refused, RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Settled, Settlement,
+    Status, StoreResult, Timestamp, Token, Verb, WorkerId, WorkerRecord, Workflow, WorkflowId, change,
     flow::Next,
     limits,
     measure::{self, Measure},
@@ -86,12 +86,33 @@ pub(super) struct HeldLock {
     pub(super) expires_at: Timestamp,
 }
 
+/// An event of a job that is to be recorded.
+pub(super) struct NewEvent<'a> {
+    pub(super) at: Timestamp,
+    pub(super) status: Status,
+    pub(super) run: Option<u32>,
+    pub(super) cause: Cause<'a>,
+}
+
+impl NewEvent<'_> {
+    pub(super) const fn new(at: Timestamp, status: Status) -> Self {
+        Self { at, status, run: None, cause: Cause { actor: None, detail: None } }
+    }
+}
+
+/// The cause of an event: who acted, and why.
+#[derive(Clone, Copy)]
+pub(super) struct Cause<'a> {
+    pub(super) actor: Option<&'a str>,
+    pub(super) detail: Option<&'a str>,
+}
+
 impl State {
     /// The order of jobs with the same time.
-    pub(super) fn rank(&self, place: usize) -> u128 {
+    pub(super) fn rank(&self, index: usize) -> u128 {
         match self.ties {
-            Ties::Arrival => place as u128,
-            Ties::Id => self.jobs[place].job.id.to_bits(),
+            Ties::Arrival => index as u128,
+            Ties::Id => self.jobs[index].job.id.to_bits(),
         }
     }
 
@@ -99,16 +120,10 @@ impl State {
         self.jobs.iter_mut().find(|record| record.job.id == id)
     }
 
-    pub(super) fn event(
-        &mut self,
-        id: JobId,
-        at: Timestamp,
-        status: Status,
-        run: Option<u32>,
-        by: (Option<&str>, Option<&str>),
-    ) {
+    pub(super) fn event(&mut self, id: JobId, new: NewEvent<'_>) {
         self.events += 1;
-        let (actor, detail) = (by.0.map(str::to_owned), by.1.map(str::to_owned));
+        let NewEvent { at, status, run, cause } = new;
+        let (actor, detail) = (cause.actor.map(str::to_owned), cause.detail.map(str::to_owned));
         let event = Event { id: EventId::new(at, self.events), at, status, run, actor, detail };
         if let Some(record) = self.find(id) {
             record.events.push(event);
@@ -143,7 +158,7 @@ impl State {
         if next != Next::Start {
             job.status = Status::Waiting;
         }
-        let (status, place) = (job.status, job.place().map(|(workflow, node)| (workflow, node.to_owned())));
+        let (status, node) = (job.status, job.workflow_node().map(|(workflow, node)| (workflow, node.to_owned())));
         self.jobs.push(Record {
             job,
             attempts: Vec::new(),
@@ -152,10 +167,10 @@ impl State {
             confirmed: None,
             was_limited: false,
         });
-        self.event(id, now, status, None, (None, None));
+        self.event(id, NewEvent::new(now, status));
         self.keys.extend(key.map(|key| (key, (id, expires_at))));
-        if let Some(place) = place {
-            self.take_place(now, id, place);
+        if let Some(node) = node {
+            self.take_node(now, id, node);
         }
         if let Next::Cancel(reason) = next {
             self.cancel(now, id, &reason);
@@ -182,7 +197,8 @@ impl State {
         job.run_at = update.run_at.unwrap_or(job.run_at);
         job.updated_at = now;
         let status = job.status;
-        self.event(holder, now, status, None, (None, Some(update.detail())));
+        let cause = Cause { actor: None, detail: Some(update.detail()) };
+        self.event(holder, NewEvent { cause, ..NewEvent::new(now, status) });
         true
     }
 
@@ -192,23 +208,23 @@ impl State {
             .iter()
             .enumerate()
             .filter(|(_, record)| record.job.status.is_timed() && record.job.run_at <= now)
-            .map(|(place, record)| (record.job.run_at, self.rank(place), place, record.job.id))
+            .map(|(index, record)| (record.job.run_at, self.rank(index), index, record.job.id))
             .collect();
         due.sort();
         due.truncate(limit);
-        for (_, _, place, id) in &due {
-            let job = &mut self.jobs[*place].job;
+        for (_, _, index, id) in &due {
+            let job = &mut self.jobs[*index].job;
             job.status = Status::Queued;
             job.updated_at = now;
-            self.event(*id, now, Status::Queued, None, (None, None));
+            self.event(*id, NewEvent::new(now, Status::Queued));
         }
         due.len()
     }
 
     pub(super) fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Claimed {
         self.promote(now, limits::PROMOTE_MAX_JOBS);
-        let (places, opens_at) = self.apply_limits(now, request);
-        let mut claims: Vec<Claim> = places.into_iter().map(|place| self.hold(now, now, place, request)).collect();
+        let (indexes, opens_at) = self.apply_limits(now, request);
+        let mut claims: Vec<Claim> = indexes.into_iter().map(|index| self.hold(now, now, index, request)).collect();
         claims.extend(self.claim_ahead(now, request, request.limit - claims.len()));
         let timed = self.jobs.iter().filter(|record| record.job.status.is_timed());
         Claimed { claims, next_run_at: timed.map(|record| record.job.run_at).min(), opens_at }
@@ -241,32 +257,33 @@ impl State {
     }
 
     pub(super) fn claim_ahead(&mut self, now: Timestamp, request: &ClaimRequest, limit: usize) -> Vec<Claim> {
-        let mut places: Vec<usize> = (0..self.jobs.len())
-            .filter(|place| {
-                let job = &self.jobs[*place].job;
+        let mut indexes: Vec<usize> = (0..self.jobs.len())
+            .filter(|index| {
+                let job = &self.jobs[*index].job;
                 job.status.is_timed()
                     && (now..=now.after(request.ahead)).contains(&job.run_at)
                     && self.serves(request, job)
                     && !self.is_limited(job)
             })
             .collect();
-        places.sort_by_key(|place| (self.jobs[*place].job.run_at, self.rank(*place)));
-        places.truncate(limit);
-        let claim = |place: usize| {
-            let (id, at) = (self.jobs[place].job.id, self.jobs[place].job.run_at);
-            self.event(id, at, Status::Queued, None, (None, None));
-            self.hold(now, at, place, request)
+        indexes.sort_by_key(|index| (self.jobs[*index].job.run_at, self.rank(*index)));
+        indexes.truncate(limit);
+        let claim = |index: usize| {
+            let (id, at) = (self.jobs[index].job.id, self.jobs[index].job.run_at);
+            self.event(id, NewEvent::new(at, Status::Queued));
+            self.hold(now, at, index, request)
         };
-        places.into_iter().map(claim).collect()
+        indexes.into_iter().map(claim).collect()
     }
 
     /// Hands a job to a worker, which starts it at the time `at`.
-    pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, place: usize, request: &ClaimRequest) -> Claim {
-        let was_limited = self.is_limited(&self.jobs[place].job);
-        let record = &mut self.jobs[place];
+    pub(super) fn hold(&mut self, now: Timestamp, at: Timestamp, index: usize, request: &ClaimRequest) -> Claim {
+        let was_limited = self.is_limited(&self.jobs[index].job);
+        let record = &mut self.jobs[index];
         record.was_limited = was_limited;
         let job = &mut record.job;
-        job.begin(job.run + 1, job.attempt + 1, request.worker, at, request.lease);
+        let lease = LeaseGrant { worker: request.worker, from: at, duration: request.lease };
+        job.begin(job.run + 1, job.attempt + 1, lease);
         record.attempts.push(Attempt {
             id: AttemptId { job: job.id, run: job.run },
             attempt: job.attempt,
@@ -277,7 +294,7 @@ impl State {
             error: None,
         });
         let job = job.clone();
-        self.event(job.id, at, Status::Processing, Some(job.run), (None, None));
+        self.event(job.id, NewEvent { run: Some(job.run), ..NewEvent::new(at, Status::Processing) });
         self.rollup(now, &job, Measure::Lateness, at.since(job.run_at));
         Claim::new(Box::new(job), request.worker)
     }
@@ -333,7 +350,7 @@ impl State {
         job.result = settlement.result.or(job.result.take());
         job.error = settlement.fault.or(job.error.take());
         for step in ending.path() {
-            self.event(before.id, now, *step, Some(before.run), (None, None));
+            self.event(before.id, NewEvent { run: Some(before.run), ..NewEvent::new(now, *step) });
         }
         let took = now.since(before.started_at.unwrap_or(now));
         self.rollup(now, &before, Measure::Ended(settlement.attempt_status), took);
@@ -361,7 +378,8 @@ impl State {
             Ok(true) => Changed::Already,
             Err(refused) => Changed::Refused(refused),
             Ok(false) => {
-                self.changed(now, &before, (Some(&change.actor), change.reason.as_deref()));
+                let cause = Cause { actor: Some(&change.actor), detail: change.reason.as_deref() };
+                self.changed(now, &before, cause);
                 Changed::Done
             }
         }
@@ -383,7 +401,7 @@ impl State {
     }
 
     /// Applies the consequences of a change of a job's row.
-    pub(super) fn changed(&mut self, now: Timestamp, before: &Job, by: (Option<&str>, Option<&str>)) {
+    pub(super) fn changed(&mut self, now: Timestamp, before: &Job, cause: Cause<'_>) {
         let Some(record) = self.find(before.id) else { return };
         let status = record.job.status;
         let was_running = before.status == Status::Processing;
@@ -398,7 +416,7 @@ impl State {
         if matches!(status, Status::Cancelled | Status::Deleted) {
             self.keys.retain(|_, (holder, _)| *holder != before.id);
         }
-        self.event(before.id, now, status, was_running.then_some(before.run), by);
+        self.event(before.id, NewEvent { at: now, status, run: was_running.then_some(before.run), cause });
         self.moved(now, before.id, before.status, status);
     }
 
@@ -418,7 +436,7 @@ impl State {
                 continue;
             }
             if change::apply(Verb::Delete, &mut record.job, now).is_ok() {
-                self.changed(now, &before, (Some("retention"), None));
+                self.changed(now, &before, Cause { actor: Some("retention"), detail: None });
             }
         }
         self.follow(now);
@@ -436,19 +454,19 @@ impl State {
     }
 
     pub(super) fn list(&self, filter: &Filter, page: &Page) -> Option<JobPage> {
-        let mut places: Vec<usize> =
-            (0..self.jobs.len()).filter(|place| filter.selects(&self.jobs[*place].job)).collect();
-        places.sort_by_key(|place| {
-            let job = &self.jobs[*place].job;
-            (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { self.rank(*place) })
+        let mut indexes: Vec<usize> =
+            (0..self.jobs.len()).filter(|index| filter.selects(&self.jobs[*index].job)).collect();
+        indexes.sort_by_key(|index| {
+            let job = &self.jobs[*index].job;
+            (filter.time_of(job), if filter.order() == Order::Newest { job.id.to_bits() } else { self.rank(*index) })
         });
         if filter.order() != Order::Due {
-            places.reverse();
+            indexes.reverse();
         }
         let start = page.after.as_deref().map_or(Some(0), |after| after.parse().ok())?;
-        let rest = places.len().saturating_sub(start);
+        let rest = indexes.len().saturating_sub(start);
         let jobs: Vec<Job> =
-            places.into_iter().skip(start).take(page.limit).map(|place| self.jobs[place].job.clone()).collect();
+            indexes.into_iter().skip(start).take(page.limit).map(|index| self.jobs[index].job.clone()).collect();
         let next = (rest > jobs.len()).then(|| (start + jobs.len()).to_string());
         Some(JobPage { jobs, next })
     }

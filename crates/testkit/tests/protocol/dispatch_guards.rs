@@ -52,7 +52,7 @@ fn a_job_that_is_dispatched_comes_to_its_end_from_every_state() {
 }
 
 #[test]
-fn without_the_grace_postgresql_takes_over_what_redis_has_just_handed_out() {
+fn without_the_grace_postgresql_takes_jobs_that_redis_has_just_handed_out() {
     assert_breaks(dispatch(&[Guard::GraceBeforeFallback], &[]), ONE_BELIEVER);
 }
 
@@ -62,22 +62,22 @@ fn a_claim_of_the_fallback_must_not_outlive_the_return_of_redis() {
 }
 
 #[test]
-fn after_a_lapse_redis_must_not_go_on_with_what_it_had() {
+fn after_a_lapse_redis_must_not_continue_with_its_old_jobs() {
     assert_breaks(dispatch(&[Guard::LapseGivesAnew], &[]), ONE_BELIEVER);
 }
 
 #[test]
-fn without_the_pause_a_new_epoch_hands_out_what_the_last_one_has_just_handed_out() {
+fn without_the_pause_a_new_epoch_hands_out_jobs_that_the_last_one_has_just_handed_out() {
     assert_breaks(dispatch(&[Guard::OpeningDelay], &[Fault::Empty]), ONE_BELIEVER);
 }
 
 #[test]
-fn a_pause_of_the_grace_alone_is_too_short_for_who_has_not_noticed() {
+fn a_pause_of_the_grace_alone_is_too_short_for_a_process_that_has_not_noticed() {
     assert_breaks(dispatch(&[Guard::PauseUntilNoticed], &[Fault::Failover]), ONE_BELIEVER);
 }
 
 #[test]
-fn without_the_epoch_a_claim_gets_what_redis_had_before_it_lapsed() {
+fn without_the_epoch_a_claim_gets_jobs_that_redis_had_before_it_lapsed() {
     assert_breaks(dispatch(&[Guard::EpochCheck], &[]), ONE_BELIEVER);
 }
 
@@ -92,7 +92,7 @@ fn a_run_of_the_server_that_outlives_a_change_of_roles_is_not_enough() {
 }
 
 #[test]
-fn a_process_that_pauses_between_its_look_and_its_claim_must_look_again() {
+fn a_process_that_pauses_between_its_check_and_its_claim_must_check_again() {
     assert_breaks(dispatch(&[Guard::CheckAtHandOut], &[]), ONE_BELIEVER);
 }
 
@@ -102,12 +102,12 @@ fn an_execution_that_is_counted_from_its_start_is_believed_in_for_too_long() {
 }
 
 #[test]
-fn a_handler_must_hear_of_giving_up_without_asking_postgresql() {
+fn a_handler_must_be_cancelled_without_a_query_to_postgresql() {
     assert_breaks(dispatch(&[Guard::GiveUpByOwnClock], &[]), ONE_BELIEVER);
 }
 
 #[test]
-fn without_a_look_at_the_job_a_late_start_is_recorded_after_another_run() {
+fn without_a_check_of_the_job_a_late_start_is_recorded_after_another_run() {
     assert_breaks(dispatch(&[Guard::AsItCame], &[]), NOT_SUPERSEDED);
 }
 
@@ -122,27 +122,27 @@ fn a_job_that_is_put_back_too_early_is_taken_from_its_execution() {
 }
 
 #[test]
-fn a_job_that_is_pushed_late_must_not_start_unasked() {
+fn a_job_that_is_pushed_late_must_not_start_unchecked() {
     assert_breaks(dispatch(&[Guard::NewFor], &[]), ONE_BELIEVER);
 }
 
 #[test]
-fn a_job_that_is_pushed_into_an_epoch_that_is_still_loaded_must_not_start_unasked() {
+fn a_job_that_is_pushed_into_an_epoch_that_is_still_loaded_must_not_start_unchecked() {
     assert_breaks(dispatch(&[Guard::LoadedEpoch], &[]), ONE_BELIEVER);
 }
 
 #[test]
-fn the_sweep_must_leave_alone_what_is_about_to_be_pushed() {
+fn the_sweep_must_skip_jobs_that_are_about_to_be_pushed() {
     assert_breaks(dispatch(&[Guard::SweepAge], &[]), ONE_BELIEVER);
 }
 
 #[test]
-fn without_the_sweep_a_job_is_lost_of_which_redis_was_not_told() {
+fn without_the_sweep_a_job_that_was_not_passed_to_redis_is_lost() {
     assert_breaks(recovery(&[Guard::Sweep]), NOT_LOST);
 }
 
 #[test]
-fn without_putting_back_a_job_is_lost_that_was_handed_to_nobody() {
+fn without_putting_back_a_job_whose_claim_was_lost_is_lost() {
     assert_breaks(recovery(&[Guard::PutBack]), NOT_LOST);
 }
 

@@ -21,7 +21,7 @@ impl Dispatch {
             self.possible(&state, &mut actions);
             let next = actions.iter().copied().filter_map(|action| Some((rank(action, with_redis)?, action)));
             let Some((_, action)) = next.min_by_key(|(rank, _)| *rank) else { return false };
-            if action == Action::Ask(0) {
+            if action == Action::Query(0) {
                 // The process checks once per tick.
                 self.tick(&mut state);
             }
@@ -37,11 +37,11 @@ fn rank(action: Action, with_redis: bool) -> Option<u8> {
         Action::EndHandler(0, true) => Some(0),
         Action::Settle(0) | Action::Reap => Some(1),
         Action::ClaimInFallback(0) => Some(2),
-        Action::LookForFallback(0) if !with_redis => Some(3),
+        Action::CheckFallback(0) if !with_redis => Some(3),
         Action::Start(0) | Action::HandOut(0) | Action::Send(0) | Action::OpenInRedis(0) if with_redis => Some(4),
         Action::OpenInLedger(0) if with_redis => Some(5),
         Action::PutBack(_) | Action::Sweep(_) if with_redis => Some(6),
-        Action::Ask(0) if with_redis => Some(7),
+        Action::Query(0) if with_redis => Some(7),
         Action::Tick => Some(8),
         _ => None,
     }

@@ -93,7 +93,7 @@ impl Dispatch {
     }
 
     /// The query to PostgreSQL of a process that reaches Redis.
-    fn ask(&self, state: &mut State, process: u8) {
+    fn query(&self, state: &mut State, process: u8) {
         let until = state.ledger.until;
         if until < 0 && self.has(Guard::LapseGivesAnew) {
             self.give(state, (until + GRACE as i8).max(0) as u8);
@@ -227,7 +227,7 @@ impl Dispatch {
             }
             Action::Push(at) => self.push(state, at),
             Action::PushLost => state.enqueuer = Enqueuer::Done,
-            Action::Ask(process) => self.ask(state, process),
+            Action::Query(process) => self.query(state, process),
             Action::OpenInLedger(process) => {
                 state.ledger.opened = true;
                 state.process(process).phase = Phase::Opening { epoch: state.ledger.epoch };
@@ -263,7 +263,7 @@ impl Dispatch {
                 let server = &mut state.servers[usize::from(at)];
                 (server.owner, server.hint) = (None, true);
             }
-            Action::LookForFallback(process) => {
+            Action::CheckFallback(process) => {
                 state.process(process).phase = Phase::Fallback { epoch: state.ledger.epoch };
             }
             Action::ClaimInFallback(process) => {
@@ -342,13 +342,13 @@ impl Dispatch {
         let ledger = &state.ledger;
         match process.phase {
             Phase::Idle if process.execution == Execution::None => {
-                actions.push(Action::Ask(number));
+                actions.push(Action::Query(number));
                 if !ledger.opened && ledger.opens == 0 && ledger.until > 0 {
                     actions.push(Action::OpenInLedger(number));
                 }
                 let over = if self.has(Guard::GraceBeforeFallback) { -(GRACE as i8) } else { 0 };
                 if ledger.until <= over && self.has(Guard::Fallback) {
-                    actions.push(Action::LookForFallback(number));
+                    actions.push(Action::CheckFallback(number));
                 }
             }
             Phase::Idle => {}

@@ -61,23 +61,23 @@ fn without_the_worker_in_the_fence_a_forgotten_claim_ends_the_run_of_another() {
 }
 
 #[test]
-fn without_a_look_at_its_end_an_extension_revives_an_expired_lease() {
+fn without_a_check_of_its_end_an_extension_revives_an_expired_lease() {
     assert_breaks(ordinary(&[Guard::ExtendChecksExpiry]), STAYS_EXPIRED);
 }
 
 #[test]
-fn without_a_look_at_the_lease_the_reaper_takes_a_job_that_was_extended() {
+fn without_a_check_of_the_lease_the_reaper_takes_a_job_that_was_extended() {
     assert_breaks(Leases { clock_steps: 1, ..ordinary(&[Guard::ReaperChecksExpiry]) }, ONE_BELIEVER);
 }
 
 #[test]
-fn while_the_clock_is_steady_one_look_at_the_lease_is_enough() {
+fn while_the_clock_is_steady_one_check_of_the_lease_is_enough() {
     assert_keeps(ordinary(&[Guard::ExtendChecksExpiry]), ONE_BELIEVER);
     assert_keeps(ordinary(&[Guard::ReaperChecksExpiry]), ONE_BELIEVER);
 }
 
 #[test]
-fn without_both_looks_at_the_lease_a_steady_clock_does_not_help() {
+fn without_both_checks_of_the_lease_a_steady_clock_does_not_help() {
     assert_breaks(ordinary(&[Guard::ExtendChecksExpiry, Guard::ReaperChecksExpiry]), ONE_BELIEVER);
 }
 
@@ -132,6 +132,6 @@ fn a_claim_whose_answer_is_lost_must_not_kill_a_job_that_may_run_at_most_once() 
 }
 
 #[test]
-fn a_job_that_may_run_at_most_once_must_not_be_given_back_once_it_has_started() {
+fn a_job_that_may_run_at_most_once_must_not_be_released_once_it_has_started() {
     assert_breaks(at_most_once(&[Guard::NoReleaseAfterConfirmation]), ONE_START);
 }

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Maximum number of missed schedules per tick that are reported individually.
-const SCHEDULES_TOLD_MAX: usize = 20;
+const SCHEDULES_REPORTED_MAX: usize = 20;
 
 /// Creates alerts and their delivery jobs.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ impl AlertQueue {
     /// Fills in the fields that all alerts have.
     pub(crate) fn complete(&self, alert: Alert) -> Alert {
         let id = JobId::from_bits(self.punctual.ids().next(alert.at)).to_string();
-        let link = self.alerts.dashboard.as_ref().map(|url| format!("{}{}", url.trim_end_matches('/'), place(&alert)));
+        let link =
+            self.alerts.dashboard.as_ref().map(|url| format!("{}{}", url.trim_end_matches('/'), path_of(&alert)));
         Alert { id: id.replacen("job_", "alr_", 1), store: self.store().info().location, link, ..alert }
     }
 
@@ -56,11 +57,12 @@ impl AlertQueue {
         let since = schedule.next_run_at.unwrap_or(now);
         let name = &schedule.spec.name;
         let mut alert = Alert::new(AlertKind::MissedSchedule, AlertState::Raised, since, now);
-        if number > SCHEDULES_TOLD_MAX + 1 {
+        if number > SCHEDULES_REPORTED_MAX + 1 {
             return Vec::new();
-        } else if number > SCHEDULES_TOLD_MAX {
-            alert.text =
-                format!("more than {SCHEDULES_TOLD_MAX} schedules were missed; `punctual schedules list` shows all");
+        } else if number > SCHEDULES_REPORTED_MAX {
+            alert.text = format!(
+                "more than {SCHEDULES_REPORTED_MAX} schedules were missed; `punctual schedules list` shows all"
+            );
         } else {
             alert.text = format!(
                 "schedule {name} misfired: no live worker for {}; {} enqueued now",
@@ -72,33 +74,33 @@ impl AlertQueue {
         let alert = self.complete(alert);
         alert.log();
         self.jobs(&[alert]).unwrap_or_else(|error| {
-            tracing::error!(schedule = name, %error, "cannot tell that a schedule was missed");
+            tracing::error!(schedule = name, %error, "cannot create the alert of a missed schedule");
             Vec::new()
         })
     }
 }
 
 /// The path of the alert's subject on the dashboard.
-fn place(alert: &Alert) -> String {
+fn path_of(alert: &Alert) -> String {
     match (alert.kind, &alert.name, &alert.queue, &alert.schedule) {
-        (AlertKind::DeadJobs, Some(name), ..) => format!("/jobs?status=dead&name={}", quoted(name)),
+        (AlertKind::DeadJobs, Some(name), ..) => format!("/jobs?status=dead&name={}", percent_encoded(name)),
         (AlertKind::DeadJobs, ..) => "/jobs?status=dead".to_owned(),
-        (AlertKind::MissedSchedule, .., Some(schedule)) => format!("/schedules/{}", quoted(schedule)),
+        (AlertKind::MissedSchedule, .., Some(schedule)) => format!("/schedules/{}", percent_encoded(schedule)),
         (AlertKind::MissedSchedule, ..) => "/schedules".to_owned(),
-        (.., Some(queue), _) => format!("/queues/{}", quoted(queue)),
+        (.., Some(queue), _) => format!("/queues/{}", percent_encoded(queue)),
         _ => "/queues".to_owned(),
     }
 }
 
 /// Percent-encodes a part of a URL.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            quoted.push(char::from(byte));
+            encoded.push(char::from(byte));
         } else {
-            let _ = write!(quoted, "%{byte:02X}");
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    quoted
+    encoded
 }

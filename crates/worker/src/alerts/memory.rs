@@ -46,7 +46,8 @@ pub(crate) struct Memory {
     /// Deaths that are still to be reported, or were reported recently, by job name.
     died: BTreeMap<String, Died>,
     /// Conditions that continue, or are not yet known to be over.
-    troubles: Vec<Remembered>,
+    #[serde(rename = "troubles")]
+    conditions: Vec<KnownCondition>,
 }
 
 /// Jobs of one name that died.
@@ -54,7 +55,8 @@ pub(crate) struct Memory {
 struct Died {
     found: Found,
     noticed_at: Timestamp,
-    told_at: Option<Timestamp>,
+    #[serde(rename = "told_at")]
+    alerted_at: Option<Timestamp>,
 }
 
 /// Deaths that were found.
@@ -85,7 +87,7 @@ impl Found {
 
 /// A condition that lasts for some time, such as a queue without workers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct Condition {
     pub(crate) kind: AlertKind,
     pub(crate) queue: String,
     /// Number of waiting jobs.
@@ -100,19 +102,20 @@ pub(crate) struct Trouble {
 
 /// A condition that was observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Remembered {
+struct KnownCondition {
     kind: AlertKind,
     queue: String,
     since: Timestamp,
     /// The time since which it has not been observed.
     gone_at: Option<Timestamp>,
-    told_at: Option<Timestamp>,
+    #[serde(rename = "told_at")]
+    alerted_at: Option<Timestamp>,
 }
 
 impl Memory {
     /// Initial state: events before `now` are not reported.
     pub(crate) const fn beginning(now: Timestamp) -> Self {
-        Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), troubles: Vec::new() }
+        Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), conditions: Vec::new() }
     }
 
     /// The deaths that are not counted yet: those from [`since`](Self::since) to [`until`](Self::until) that became
@@ -139,7 +142,7 @@ impl Memory {
             let died = self.died.entry(name).or_insert_with(|| Died {
                 found: Found::default(),
                 noticed_at: now,
-                told_at: None,
+                alerted_at: None,
             });
             if died.found.count == 0 {
                 died.noticed_at = now;
@@ -149,39 +152,44 @@ impl Memory {
     }
 
     /// The alerts about deaths that are due.
-    pub(crate) fn tell_died(&mut self, timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
+    pub(crate) fn due_death_alerts(&mut self, timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for (name, died) in &mut self.died {
             let gathered = died.found.count > 0 && now.since(died.noticed_at) >= timing.gather;
-            if gathered && died.told_at.is_none_or(|at| now.since(at) >= DEATHS_PERIOD) {
-                died.told_at = Some(now);
-                alerts.push(of_died(name, std::mem::take(&mut died.found), died.noticed_at, now));
+            if gathered && died.alerted_at.is_none_or(|at| now.since(at) >= DEATHS_PERIOD) {
+                died.alerted_at = Some(now);
+                alerts.push(death_alert(name, std::mem::take(&mut died.found), died.noticed_at, now));
             }
         }
-        let lately = |died: &Died| died.told_at.is_some_and(|at| now.since(at) < DEATHS_PERIOD);
-        self.died.retain(|_, died| died.found.count > 0 || lately(died));
+        let recently = |died: &Died| died.alerted_at.is_some_and(|at| now.since(at) < DEATHS_PERIOD);
+        self.died.retain(|_, died| died.found.count > 0 || recently(died));
         alerts
     }
 
     /// Whether a condition of a queue is known.
-    pub(crate) fn is_troubled(&self, queue: &str) -> bool {
-        self.troubles.iter().any(|known| known.queue == queue)
+    pub(crate) fn has_condition(&self, queue: &str) -> bool {
+        self.conditions.iter().any(|known| known.queue == queue)
     }
 
     /// The alerts about conditions that began, continue or are over, given the current conditions.
-    pub(crate) fn tell_troubles(&mut self, seen: &[Trouble], timing: AlertTiming, now: Timestamp) -> Vec<Alert> {
+    pub(crate) fn due_condition_alerts(
+        &mut self,
+        seen: &[Condition],
+        timing: AlertTiming,
+        now: Timestamp,
+    ) -> Vec<Alert> {
         let mut alerts = Vec::new();
-        for trouble in seen {
-            let place = self.troubles.iter().position(|known| known.is(trouble));
-            let place = place.unwrap_or_else(|| {
-                self.troubles.push(Remembered::new(trouble, now));
-                self.troubles.len() - 1
+        for condition in seen {
+            let index = self.conditions.iter().position(|known| known.matches(condition));
+            let index = index.unwrap_or_else(|| {
+                self.conditions.push(KnownCondition::new(condition, now));
+                self.conditions.len() - 1
             });
-            alerts.extend(self.troubles[place].go_on(trouble, timing, now));
+            alerts.extend(self.conditions[index].observe(condition, timing, now));
         }
-        self.troubles.retain_mut(|known| {
-            let stays = seen.iter().any(|trouble| known.is(trouble)) || known.may_return(timing, now);
-            if !stays && known.told_at.is_some() {
+        self.conditions.retain_mut(|known| {
+            let stays = seen.iter().any(|condition| known.matches(condition)) || known.may_recur(timing, now);
+            if !stays && known.alerted_at.is_some() {
                 alerts.push(known.resolved(now));
             }
             stays
@@ -190,46 +198,46 @@ impl Memory {
     }
 }
 
-impl Remembered {
-    fn new(trouble: &Trouble, now: Timestamp) -> Self {
-        Self { kind: trouble.kind, queue: trouble.queue.clone(), since: now, gone_at: None, told_at: None }
+impl KnownCondition {
+    fn new(condition: &Condition, now: Timestamp) -> Self {
+        Self { kind: condition.kind, queue: condition.queue.clone(), since: now, gone_at: None, alerted_at: None }
     }
 
-    fn is(&self, trouble: &Trouble) -> bool {
-        self.kind == trouble.kind && self.queue == trouble.queue
+    fn matches(&self, condition: &Condition) -> bool {
+        self.kind == condition.kind && self.queue == condition.queue
     }
 
     /// The condition continues.
-    fn go_on(&mut self, trouble: &Trouble, timing: AlertTiming, now: Timestamp) -> Option<Alert> {
+    fn observe(&mut self, condition: &Condition, timing: AlertTiming, now: Timestamp) -> Option<Alert> {
         self.gone_at = None;
-        let state = match self.told_at {
+        let state = match self.alerted_at {
             None if now.since(self.since) >= timing.hold => AlertState::Raised,
             Some(at) if now.since(at) >= timing.remind => AlertState::Reminder,
             _ => return None,
         };
-        self.told_at = Some(now);
-        Some(of_trouble(trouble, state, self.since, now))
+        self.alerted_at = Some(now);
+        Some(condition_alert(condition, state, self.since, now))
     }
 
     /// The condition was not observed; returns whether it is too early to report its end. A condition that was never
     /// reported is removed at once.
-    fn may_return(&mut self, timing: AlertTiming, now: Timestamp) -> bool {
+    fn may_recur(&mut self, timing: AlertTiming, now: Timestamp) -> bool {
         let gone_at = *self.gone_at.get_or_insert(now);
-        self.told_at.is_some() && now.since(gone_at) < timing.hold
+        self.alerted_at.is_some() && now.since(gone_at) < timing.hold
     }
 
     fn resolved(&self, now: Timestamp) -> Alert {
         let Self { kind, queue, since, gone_at, .. } = self;
         let after = lasted(*since, gone_at.unwrap_or(now));
         let text = match kind {
-            AlertKind::Late => format!("no job of the queue {queue} is late any more, after {after}"),
-            _ => format!("all jobs that wait in the queue {queue} have live workers again, after {after}"),
+            AlertKind::Late => format!("queue {queue} is no longer late, after {after}"),
+            _ => format!("queue {queue} has live workers for all of its waiting jobs again, after {after}"),
         };
         Alert { text, queue: Some(queue.clone()), ..Alert::new(*kind, AlertState::Resolved, *since, now) }
     }
 }
 
-fn of_died(name: &str, found: Found, noticed_at: Timestamp, now: Timestamp) -> Alert {
+fn death_alert(name: &str, found: Found, noticed_at: Timestamp, now: Timestamp) -> Alert {
     let since = found.since.unwrap_or(noticed_at);
     let which = found.jobs.first().map(|id| format!(", such as {id}")).unwrap_or_default();
     let why = found.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
@@ -244,17 +252,21 @@ fn of_died(name: &str, found: Found, noticed_at: Timestamp, now: Timestamp) -> A
     }
 }
 
-fn of_trouble(trouble: &Trouble, state: AlertState, since: Timestamp, now: Timestamp) -> Alert {
-    let Trouble { kind, queue, count, names, oldest: (oldest, due), limit } = trouble;
+fn condition_alert(condition: &Condition, state: AlertState, since: Timestamp, now: Timestamp) -> Alert {
+    let Condition { kind, queue, count, names, oldest: (oldest, due), limit } = condition;
     let late = now.since(*due);
     let text = match limit {
         Some(limit) => format!(
-            "the oldest job of the queue {queue} has been due for {}, more than {}; {} queued",
+            "the oldest job of queue {queue} has been due for {}, more than {}; {} queued",
             in_words(late),
             in_words(*limit),
             jobs(*count)
         ),
-        None => format!("{} in the queue {queue}, and no live worker runs {}", jobs(*count), names.join(", ")),
+        None => format!(
+            "{} waiting in queue {queue}, but no live worker has a handler for {}",
+            jobs(*count),
+            names.join(", ")
+        ),
     };
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Alert {
@@ -273,7 +285,7 @@ fn of_trouble(trouble: &Trouble, state: AlertState, since: Timestamp, now: Times
 mod tests {
     use super::*;
 
-    const PACE: AlertTiming = AlertTiming {
+    const TIMING: AlertTiming = AlertTiming {
         gather: Duration::from_secs(10),
         hold: Duration::from_secs(30),
         remind: Duration::from_secs(3_600),
@@ -291,8 +303,8 @@ mod tests {
         BTreeMap::from([("mail".to_owned(), Found { count, ..Found::default() })])
     }
 
-    fn late(queue: &str) -> Trouble {
-        Trouble {
+    fn late(queue: &str) -> Condition {
+        Condition {
             kind: AlertKind::Late,
             queue: queue.to_owned(),
             count: 3,
@@ -302,7 +314,7 @@ mod tests {
         }
     }
 
-    fn told(alerts: &[Alert]) -> Vec<(AlertState, u64)> {
+    fn states(alerts: &[Alert]) -> Vec<(AlertState, u64)> {
         alerts.iter().map(|alert| (alert.state, alert.count)).collect()
     }
 
@@ -311,27 +323,27 @@ mod tests {
         let mut memory = Memory::beginning(at(0));
         for second in 0..10 {
             memory.count(found(2), counts(2), at(second));
-            assert_eq!(memory.tell_died(PACE, at(second)), []);
+            assert_eq!(memory.due_death_alerts(TIMING, at(second)), []);
         }
-        assert_eq!(told(&memory.tell_died(PACE, at(10))), [(AlertState::Raised, 20)]);
+        assert_eq!(states(&memory.due_death_alerts(TIMING, at(10))), [(AlertState::Raised, 20)]);
         memory.count(found(1), counts(21), at(12));
-        assert_eq!(memory.tell_died(PACE, at(69)), []);
-        assert_eq!(told(&memory.tell_died(PACE, at(70))), [(AlertState::Raised, 1)]);
-        assert_eq!(memory.tell_died(PACE, at(500)), []);
-        assert!(memory.died.is_empty(), "what is told is forgotten in the end");
+        assert_eq!(memory.due_death_alerts(TIMING, at(69)), []);
+        assert_eq!(states(&memory.due_death_alerts(TIMING, at(70))), [(AlertState::Raised, 1)]);
+        assert_eq!(memory.due_death_alerts(TIMING, at(500)), []);
+        assert!(memory.died.is_empty(), "reported deaths are removed in the end");
     }
 
     #[test]
-    fn a_death_that_shows_late_is_counted_and_one_that_dies_again_too() {
+    fn deaths_that_become_visible_late_and_repeated_deaths_are_counted() {
         let mut memory = Memory::beginning(at(0));
         memory.count(found(2), counts(2), at(60));
         assert_eq!(memory.uncounted(&counts(2), counts(0)), counts(0));
-        assert_eq!(memory.uncounted(&counts(3), counts(0)), counts(1), "one more shows");
+        assert_eq!(memory.uncounted(&counts(3), counts(0)), counts(1), "one more became visible");
         assert_eq!(memory.uncounted(&counts(0), counts(2)), counts(2), "both were retried and died again");
     }
 
     #[test]
-    fn the_memory_is_left_alone_while_nothing_happens_but_not_for_long() {
+    fn the_state_is_refreshed_once_a_minute_while_nothing_happens() {
         let (mut memory, before) = (Memory::beginning(at(0)), Memory::beginning(at(0)));
         memory.count(BTreeMap::new(), counts(0), at(59));
         assert_eq!(memory, before);
@@ -340,37 +352,37 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_is_told_once_it_holds_then_every_hour_then_when_it_is_over() {
-        let (mut memory, trouble) = (Memory::beginning(at(0)), [late("mail")]);
-        let mut tell = |seen: &[Trouble], second| told(&memory.tell_troubles(seen, PACE, at(second)));
-        assert_eq!(tell(&trouble, 0), []);
-        assert_eq!(tell(&trouble, 30), [(AlertState::Raised, 3)]);
-        assert_eq!(tell(&trouble, 3_629), []);
-        assert_eq!(tell(&trouble, 3_630), [(AlertState::Reminder, 3)]);
-        assert_eq!(tell(&[], 3_700), [], "it may come back");
-        assert_eq!(tell(&trouble, 3_729), []);
-        assert_eq!(tell(&[], 3_800), []);
-        assert_eq!(tell(&[], 3_830), [(AlertState::Resolved, 0)]);
-        assert_eq!(tell(&[], 9_000), []);
-        assert!(memory.troubles.is_empty());
+    fn a_condition_is_raised_after_the_hold_time_then_reminded_then_resolved() {
+        let (mut memory, condition) = (Memory::beginning(at(0)), [late("mail")]);
+        let mut check = |seen: &[Condition], second| states(&memory.due_condition_alerts(seen, TIMING, at(second)));
+        assert_eq!(check(&condition, 0), []);
+        assert_eq!(check(&condition, 30), [(AlertState::Raised, 3)]);
+        assert_eq!(check(&condition, 3_629), []);
+        assert_eq!(check(&condition, 3_630), [(AlertState::Reminder, 3)]);
+        assert_eq!(check(&[], 3_700), [], "it may recur");
+        assert_eq!(check(&condition, 3_729), []);
+        assert_eq!(check(&[], 3_800), []);
+        assert_eq!(check(&[], 3_830), [(AlertState::Resolved, 0)]);
+        assert_eq!(check(&[], 9_000), []);
+        assert!(memory.conditions.is_empty());
     }
 
     #[test]
-    fn a_trouble_that_does_not_last_is_not_told_and_others_are_told_apart() {
+    fn a_short_condition_raises_no_alert_and_queues_have_conditions_of_their_own() {
         let mut memory = Memory::beginning(at(0));
-        assert_eq!(memory.tell_troubles(&[late("mail")], PACE, at(0)), []);
-        assert_eq!(memory.tell_troubles(&[late("web")], PACE, at(29)), []);
-        assert_eq!(memory.tell_troubles(&[late("mail"), late("web")], PACE, at(31)), [], "it began anew");
-        let alerts = memory.tell_troubles(&[late("mail"), late("web")], PACE, at(59));
+        assert_eq!(memory.due_condition_alerts(&[late("mail")], TIMING, at(0)), []);
+        assert_eq!(memory.due_condition_alerts(&[late("web")], TIMING, at(29)), []);
+        assert_eq!(memory.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(31)), [], "it began again");
+        let alerts = memory.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(59));
         assert_eq!(alerts.iter().map(|alert| alert.queue.as_deref()).collect::<Vec<_>>(), [Some("web")]);
         assert!(alerts[0].text.contains("due for 59 s, more than 60 s"), "{}", alerts[0].text);
     }
 
     #[test]
-    fn what_is_stored_comes_back() {
+    fn the_state_survives_serialization() {
         let mut memory = Memory::beginning(at(0));
         memory.count(found(2), counts(2), at(60));
-        memory.tell_troubles(&[late("mail")], PACE, at(60));
+        memory.due_condition_alerts(&[late("mail")], TIMING, at(60));
         let stored = serde_json::to_string(&memory).unwrap();
         assert_eq!(serde_json::from_str::<Memory>(&stored).unwrap(), memory);
     }

@@ -23,13 +23,13 @@ use punctual_core::{Invalid, check, limits};
 
 pub use self::alert::{Alert, AlertKind, AlertState};
 #[cfg(feature = "webhooks")]
-pub(crate) use self::webhook::Courier;
+pub(crate) use self::webhook::DeliveryHandler;
 #[cfg(feature = "webhooks")]
 pub use self::webhook::Webhook;
 pub(crate) use self::{
     alert_queue::AlertQueue,
     memory::AlertTiming,
-    watch::{look, watch_on},
+    watch::{check_once, watch_on},
 };
 
 /// Queue of the jobs that deliver alerts to webhooks. While it is paused, no alert is sent.
@@ -54,7 +54,7 @@ pub struct Alerts {
     late_after: Duration,
     late_after_in: BTreeMap<String, Duration>,
     pub(crate) timing: AlertTiming,
-    pub(crate) look_period: Duration,
+    pub(crate) check_period: Duration,
     pub(crate) dashboard: Option<String>,
     #[cfg(feature = "webhooks")]
     pub(crate) webhooks: Vec<Webhook>,
@@ -77,7 +77,7 @@ impl Alerts {
                 hold: Duration::from_secs(30),
                 remind: Duration::from_secs(3_600),
             },
-            look_period: Duration::from_secs(5),
+            check_period: Duration::from_secs(5),
             dashboard: None,
             #[cfg(feature = "webhooks")]
             webhooks: Vec::new(),
@@ -117,7 +117,7 @@ impl Alerts {
 
     /// Interval of the checks; 5 s by default.
     pub const fn look_every(mut self, period: Duration) -> Self {
-        self.look_period = period;
+        self.check_period = period;
         self
     }
 
@@ -139,13 +139,13 @@ impl Alerts {
         let (least, second) = (Duration::from_millis(1), Duration::from_secs(1));
         check::duration("late_after", self.late_after, least, DURATION_MAX)?;
         for (queue, limit) in &self.late_after_in {
-            check::word("queue", queue, limits::QUEUE_MAX_CHARS)?;
+            check::name("queue", queue, limits::QUEUE_MAX_CHARS)?;
             check::duration("late_after", *limit, least, DURATION_MAX)?;
         }
         check::duration("gather", self.timing.gather, Duration::ZERO, DURATION_MAX)?;
         check::duration("hold", self.timing.hold, Duration::ZERO, DURATION_MAX)?;
         check::duration("remind", self.timing.remind, second, DURATION_MAX)?;
-        check::duration("look_every", self.look_period, limits::LEASE_MIN, Duration::from_secs(3_600))?;
+        check::duration("look_every", self.check_period, limits::LEASE_MIN, Duration::from_secs(3_600))?;
         if let Some(url) = &self.dashboard
             && !(url.starts_with("https://") || url.starts_with("http://"))
         {
@@ -156,10 +156,10 @@ impl Alerts {
 
     #[cfg(feature = "webhooks")]
     fn check_webhooks(&self) -> Result<(), Invalid> {
-        for (place, webhook) in self.webhooks.iter().enumerate() {
+        for (index, webhook) in self.webhooks.iter().enumerate() {
             webhook.check()?;
-            if self.webhooks[..place].iter().any(|other| other.name() == webhook.name()) {
-                return Err(Invalid::new("webhook", format!("there are two of the name `{}`", webhook.name())));
+            if self.webhooks[..index].iter().any(|other| other.name() == webhook.name()) {
+                return Err(Invalid::new("webhook", format!("duplicate webhook name `{}`", webhook.name())));
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 
 use super::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, Alerts,
-    webhook_sender::{Answer, Target, WebhookSender},
+    webhook_sender::{Target, WebhookResponse, WebhookSender},
 };
 use crate::HandlerResult;
 
@@ -80,7 +80,7 @@ impl Webhook {
 
     /// Checks the settings.
     pub fn check(&self) -> Result<(), Invalid> {
-        check::word("webhook", &self.name, limits::LABEL_MAX_CHARS)?;
+        check::name("webhook", &self.name, limits::LABEL_MAX_CHARS)?;
         Target::of(&self.url).map_err(|problem| Invalid::new("url", problem))?;
         if !(SECRET_MIN_BYTES..=SECRET_MAX_BYTES).contains(&self.secret.len()) {
             let problem = format!(
@@ -147,12 +147,12 @@ struct Delivery {
 }
 
 /// The handler of delivery jobs.
-pub(crate) struct Courier {
+pub(crate) struct DeliveryHandler {
     webhooks: Vec<(Webhook, Target)>,
-    poster: WebhookSender,
+    sender: WebhookSender,
 }
 
-impl Courier {
+impl DeliveryHandler {
     /// The handler for these webhooks; `None` if there are none.
     pub(crate) fn new(alerts: &Alerts) -> Result<Option<Arc<Self>>, Invalid> {
         alerts.check()?;
@@ -162,40 +162,40 @@ impl Courier {
         let problem = |problem| Invalid::new("url", problem);
         let target = |webhook: &Webhook| Ok((webhook.clone(), Target::of(&webhook.url).map_err(problem)?));
         let webhooks = alerts.webhooks.iter().map(target).collect::<Result<Vec<_>, Invalid>>()?;
-        let poster = WebhookSender::new(webhooks.iter().any(|(_, target)| target.is_https())).map_err(problem)?;
-        Ok(Some(Arc::new(Self { webhooks, poster })))
+        let sender = WebhookSender::new(webhooks.iter().any(|(_, target)| target.is_https())).map_err(problem)?;
+        Ok(Some(Arc::new(Self { webhooks, sender })))
     }
 
     /// Runs a delivery job.
-    pub(crate) async fn bring(self: Arc<Self>, ctx: Context) -> HandlerResult {
-        let unreadable = |error: serde_json::Error| Failure::for_good(format!("the payload is not an alert: {error}"));
+    pub(crate) async fn deliver(self: Arc<Self>, ctx: Context) -> HandlerResult {
+        let unreadable = |error: serde_json::Error| Failure::permanent(format!("the payload is not an alert: {error}"));
         let Delivery { webhook: name, seal, alert } = ctx.claim().job.spec.payload.read().map_err(unreadable)?;
         let Some((webhook, target)) = self.webhooks.iter().find(|(webhook, _)| webhook.name == name) else {
             return Err(Failure::new(format!("the configuration of this worker has no webhook `{name}`")));
         };
         let body = alert.get();
         if !bool::from(seal.as_bytes().ct_eq(webhook.seal(body).as_bytes())) {
-            let problem = "made by somebody else than Punctual, or with another secret than this worker has";
-            return Err(Failure::new(format!("the alert was {problem} for the webhook {name}")));
+            let problem = "not created by Punctual, or signed with another secret than that of this worker";
+            return Err(Failure::new(format!("the alert for webhook {name} was {problem}")));
         }
         let now = ctx.punctual().store().now().as_micros() / 1_000_000;
         let id = ctx.claim().job.spec.correlation_id.clone().unwrap_or_default();
         let headers = [("punctual-signature", webhook.signature(now, body)), ("punctual-id", id)];
-        let post = self.poster.post(target, &headers, body.to_owned(), webhook.timeout);
-        let posted = ctx.signal().run_until_cancelled(post).await.ok_or_else(|| Failure::new("told to stop"))?;
-        judge(&ctx, &name, posted)
+        let request = self.sender.post(target, &headers, body.to_owned(), webhook.timeout);
+        let response = ctx.signal().run_until_cancelled(request).await.ok_or_else(|| Failure::new("asked to stop"))?;
+        result_of(&ctx, &name, response)
     }
 }
 
 /// The result of the job for this response.
-fn judge(ctx: &Context, webhook: &str, posted: Result<Answer, String>) -> HandlerResult {
-    let Answer { status, body, retry_after } =
-        posted.map_err(|problem| Failure::new(format!("the webhook {webhook}: {problem}")))?;
+fn result_of(ctx: &Context, webhook: &str, response: Result<WebhookResponse, String>) -> HandlerResult {
+    let WebhookResponse { status, body, retry_after } =
+        response.map_err(|problem| Failure::new(format!("webhook {webhook}: {problem}")))?;
     ctx.info(if body.is_empty() { format!("answered {status}") } else { format!("answered {status}: {body}") });
     let refused = match status {
         200..=299 => return Ok(None),
-        300..=399 => format!("the webhook {webhook} answered {status}: it is not followed elsewhere"),
-        _ => format!("the webhook {webhook} answered {status}"),
+        300..=399 => format!("webhook {webhook} answered {status}; redirects are not followed"),
+        _ => format!("webhook {webhook} answered {status}"),
     };
     Err(match retry_after {
         Some(after) => Failure::retry_after(after.min(RETRY_AFTER_MAX), refused),
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_the_one_that_others_compute() {
+    fn signatures_match_those_of_other_implementations() {
         let webhook = Webhook::new("ops", "http://localhost/", "0123456789abcdef");
         // printf '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef
         let expected = "e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e";
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_its_field() {
+    fn invalid_settings_are_refused_and_name_the_field() {
         let refused = |url: &str, secret: &str| Webhook::new("ops", url, secret).check().unwrap_err().to_string();
         let secret = "0123456789abcdef";
         assert!(refused("https://ops.example/", "short").starts_with("secret: must have 16 to"));
@@ -225,7 +225,7 @@ mod tests {
         {
             assert!(refused(url, secret).starts_with("url: "), "{url}");
         }
-        assert!(!refused("https://ada:pw@ops.example/", secret).contains("pw"), "an address may hold a secret");
+        assert!(!refused("https://ada:pw@ops.example/", secret).contains("pw"), "a URL may contain a secret");
         for url in ["http://127.0.0.1:8080/x?y=1", "https://[::1]:8443", "HTTPS://ops.example"] {
             assert_eq!(Webhook::new("ops", url, secret).check(), Ok(()), "{url}");
         }

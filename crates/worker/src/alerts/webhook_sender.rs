@@ -19,7 +19,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 /// Maximum bytes of a response body that are read.
-const ANSWER_MAX_BYTES: usize = 2 << 10;
+const RESPONSE_MAX_BYTES: usize = 2 << 10;
 
 /// The parsed URL of a webhook.
 pub(super) struct Target {
@@ -31,7 +31,7 @@ pub(super) struct Target {
 }
 
 /// A response.
-pub(super) struct Answer {
+pub(super) struct WebhookResponse {
     pub(super) status: u16,
     /// The beginning of its body.
     pub(super) body: String,
@@ -47,11 +47,13 @@ impl Target {
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err("begins neither with https:// nor with http://".to_owned()),
+            _ => return Err("invalid URL; expected https:// or http://".to_owned()),
         };
         let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or_else(wrong)?;
         if authority.as_str().contains('@') {
-            return Err("holds a user or a password, which are not sent; the signature shows who sends".to_owned());
+            return Err(
+                "must not contain a user or a password; requests are authenticated by their signature".to_owned()
+            );
         }
         let rest = authority.as_str().trim_start_matches(authority.host());
         if !rest.is_empty() && authority.port_u16().is_none() {
@@ -85,7 +87,7 @@ impl WebhookSender {
         headers: &[(&'static str, String)],
         body: String,
         timeout: Duration,
-    ) -> Result<Answer, String> {
+    ) -> Result<WebhookResponse, String> {
         let path = target.uri.path_and_query().map_or("/", |path| path.as_str());
         let authority = target.uri.authority().map_or("", |authority| authority.as_str());
         let mut request = Request::post(if path.is_empty() { "/" } else { path })
@@ -97,28 +99,29 @@ impl WebhookSender {
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
         let exchange = time::timeout(timeout, self.exchange(target, request)).await;
-        exchange.map_err(|_| format!("no answer within {} ms", timeout.as_millis()))?
+        exchange.map_err(|_| format!("no response within {} ms", timeout.as_millis()))?
     }
 
-    async fn exchange(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<Answer, String> {
-        let place = (target.host.as_str(), target.port);
-        let stream = TcpStream::connect(place).await.map_err(|error| format!("cannot connect: {error}"))?;
+    async fn exchange(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<WebhookResponse, String> {
+        let address = (target.host.as_str(), target.port);
+        let stream = TcpStream::connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
         match &self.tls {
             Some(tls) if target.https => {
                 let name = ServerName::try_from(target.host.clone()).map_err(|error| error.to_string())?;
-                let stream = tls.connect(name, stream).await.map_err(|error| format!("cannot speak TLS: {error}"))?;
-                speak(stream, request).await
+                let stream =
+                    tls.connect(name, stream).await.map_err(|error| format!("TLS handshake failed: {error}"))?;
+                exchange_over(stream, request).await
             }
-            _ => speak(stream, request).await,
+            _ => exchange_over(stream, request).await,
         }
     }
 }
 
-async fn speak(
+async fn exchange_over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<Full<Bytes>>,
-) -> Result<Answer, String> {
-    let broken = |error: hyper::Error| format!("the connection broke: {error}");
+) -> Result<WebhookResponse, String> {
+    let broken = |error: hyper::Error| format!("the connection was lost: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(broken)?;
@@ -127,23 +130,23 @@ async fn speak(
     // The connection must be polled while the response is read, and no longer.
     tokio::select! {
         answer = exchange => answer,
-        () = async { let _ = connection.await; std::future::pending().await } => Err("the connection broke".to_owned()),
+        () = async { let _ = connection.await; std::future::pending().await } => Err("the connection was lost".to_owned()),
     }
 }
 
-async fn read(response: Response<Incoming>) -> Answer {
+async fn read(response: Response<Incoming>) -> WebhookResponse {
     let (parts, mut body) = response.into_parts();
     let seconds = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let mut text = Vec::new();
     // A response that breaks off in its body is still a response.
-    while text.len() < ANSWER_MAX_BYTES
+    while text.len() < RESPONSE_MAX_BYTES
         && let Some(Ok(frame)) = body.frame().await
     {
         text.extend(frame.into_data().unwrap_or_default());
     }
-    text.truncate(ANSWER_MAX_BYTES);
+    text.truncate(RESPONSE_MAX_BYTES);
     let body = String::from_utf8_lossy(&text).trim().to_owned();
-    Answer { status: parts.status.as_u16(), body, retry_after: seconds.map(Duration::from_secs) }
+    WebhookResponse { status: parts.status.as_u16(), body, retry_after: seconds.map(Duration::from_secs) }
 }
 
 /// Trusts the certificates of the system, or of the file that `SSL_CERT_FILE` names.
@@ -151,7 +154,7 @@ fn connector() -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err("is https, and this system has no certificates to trust; install them, or set SSL_CERT_FILE".into());
+        return Err("no trusted certificates found on this system; install them, or set SSL_CERT_FILE".into());
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -26,7 +26,7 @@ use crate::{
 /// Maximum number of processes for suspects. There is always one, and one more while all of them are busy.
 const SUSPECTS_MAX_PROCESSES: usize = 8;
 /// How often to check whether there are enough of them.
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// A process for suspects that was not needed for this time ends.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
@@ -41,7 +41,7 @@ pub(super) struct Fleet {
     log_line: LogLine,
     /// Number of processes, not counting those for suspects, whose slots follow.
     workers: usize,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<ProcessSlot>>,
     /// Whether any of them has ever worked.
     has_worked: AtomicBool,
     /// Set when the store has failed permanently in one of them.
@@ -54,7 +54,7 @@ pub(super) struct Fleet {
 
 /// A slot for a process.
 #[derive(Clone, Default)]
-struct Slot {
+struct ProcessSlot {
     /// Statistics of the current process, if it works.
     stats: Option<Stats>,
     /// Statistics of the earlier processes.
@@ -76,7 +76,7 @@ impl Fleet {
             silence,
             log_line,
             workers,
-            slots: Mutex::new(vec![Slot::default(); workers + SUSPECTS_MAX_PROCESSES]),
+            slots: Mutex::new(vec![ProcessSlot::default(); workers + SUSPECTS_MAX_PROCESSES]),
             has_worked: AtomicBool::new(false),
             failure: watch::Sender::new(None),
             draining: CancellationToken::new(),
@@ -149,7 +149,7 @@ impl Fleet {
     /// busy; otherwise at once.
     pub(super) async fn until_wanted(&self, slot: usize) {
         while (self.workers..slot).any(|before| !self.is_busy(before)) {
-            time::sleep(LOOK_PERIOD).await;
+            time::sleep(CHECK_PERIOD).await;
         }
     }
 
@@ -160,7 +160,7 @@ impl Fleet {
         }
         let mut idle_since = Instant::now();
         while idle_since.elapsed() < IDLE_MAX {
-            time::sleep(LOOK_PERIOD).await;
+            time::sleep(CHECK_PERIOD).await;
             if self.is_busy(slot) || (self.workers..slot).all(|before| self.is_busy(before)) {
                 idle_since = Instant::now();
             }
@@ -175,13 +175,13 @@ impl Fleet {
         Arc::clone(&self.log_line)
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<ProcessSlot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Statistics of all processes together.
     pub(super) fn stats(&self) -> Stats {
-        let of_slot = |slot: &Slot| slot.before.plus(slot.stats.unwrap_or_default());
+        let of_slot = |slot: &ProcessSlot| slot.before.plus(slot.stats.unwrap_or_default());
         self.slots().iter().map(of_slot).fold(Stats::default(), Stats::plus)
     }
 

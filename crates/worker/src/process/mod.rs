@@ -3,7 +3,7 @@
 //! | question | file |
 //! |---|---|
 //! | which messages do they exchange? | `message` |
-//! | who starts and restarts them? | `supervisor`: [`Supervisor`]; `child`, `fleet` |
+//! | how are they started and restarted? | `supervisor`: [`Supervisor`]; `child`, `fleet` |
 //! | what does a worker process do in addition? | `supervised`: [`Supervised`] |
 
 mod child;

@@ -76,15 +76,15 @@ impl Supervised {
         let id = *self.worker.get_or_init(|| worker.id());
         let stream = self.stream;
         let (from, mut to) = stream.into_split();
-        let (outbox, told) = mpsc::channel(OUTBOX_MAX_COUNT);
+        let (outbox, messages) = mpsc::channel(OUTBOX_MAX_COUNT);
         let hints = outbox.clone();
         punctual.on_notification(move |notification| drop(hints.try_send(hint(notification))));
         let started = FromWorker::WorkerStarted { version: VERSION, worker: id, pid: process::id() };
         let _ = send(&mut to, &started).await;
         let (drain, gone) = (CancellationToken::new(), CancellationToken::new());
         let listening = tokio::spawn(listen(Messages::new(from), drain.clone(), gone.clone()));
-        let (stats, speaking) = (worker.watch_stats(), CancellationToken::new());
-        let voice = tokio::spawn(speak(to, told, stats, speaking.clone()));
+        let (stats, stop_sending) = (worker.watch_stats(), CancellationToken::new());
+        let sender = tokio::spawn(send_messages(to, messages, stats, stop_sending.clone()));
         let failure = tokio::select! {
             () = drain.cancelled() => None,
             () = gone.cancelled() => None,
@@ -101,17 +101,17 @@ impl Supervised {
         if failure.is_none() {
             let _ = outbox.send(FromWorker::WorkerShutdown { worker: id, stats }).await;
         }
-        speaking.cancel();
-        let _ = voice.await;
+        stop_sending.cancel();
+        let _ = sender.await;
         listening.abort();
         failure.map_or(Ok(stats), Err)
     }
 }
 
-fn hint(told: &Notification) -> FromWorker {
-    match &told.user_id {
-        Some(user) => FromWorker::SendToUser { notification: told.id, user: user.clone() },
-        None => FromWorker::Broadcast { notification: told.id },
+fn hint(notification: &Notification) -> FromWorker {
+    match &notification.user_id {
+        Some(user) => FromWorker::SendToUser { notification: notification.id, user: user.clone() },
+        None => FromWorker::Broadcast { notification: notification.id },
     }
 }
 
@@ -124,22 +124,22 @@ async fn listen(mut from: Messages, drain: CancellationToken, gone: Cancellation
 }
 
 /// Sends heartbeats and other messages until `last`, and then the messages that remain.
-async fn speak(
+async fn send_messages(
     mut to: OwnedWriteHalf,
-    mut told: mpsc::Receiver<FromWorker>,
+    mut messages: mpsc::Receiver<FromWorker>,
     stats: impl Fn() -> Stats,
     last: CancellationToken,
 ) {
     let mut heartbeats = time::interval(HEARTBEAT_PERIOD);
     loop {
         let message = tokio::select! {
-            Some(message) = told.recv() => message,
+            Some(message) = messages.recv() => message,
             _ = heartbeats.tick() => FromWorker::Heartbeat { stats: stats() },
             () = last.cancelled() => break,
         };
         let _ = send(&mut to, &message).await;
     }
-    while let Ok(message) = told.try_recv() {
+    while let Ok(message) = messages.try_recv() {
         let _ = send(&mut to, &message).await;
     }
 }

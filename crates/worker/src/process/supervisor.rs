@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    child::{self, ChildExit, Life},
+    child::{self, ChildExit, ChildRun},
     fleet::{Fleet, LogLine, MakeCommand},
 };
 use crate::{Stats, maintenance, program::kill_programs_of};
@@ -21,13 +21,13 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Initial and maximum pause before a process is restarted.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// The pause is reset after a process has lived for this time.
-const LONG_LIFE: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// Maximum number of consecutive failed starts of a process.
 const STARTS_MAX_COUNT: u32 = 5;
 /// How long to retry if the store fails while the jobs of a dead worker are released. After that, their leases expire.
-const BURIAL_MAX: Duration = Duration::from_secs(10);
-/// When to look again for jobs of a dead worker.
-const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+const RELEASE_MAX: Duration = Duration::from_secs(10);
+/// When the release is repeated.
+const RELEASE_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Settings of a supervisor: the command of its worker processes, and their number.
 ///
@@ -74,25 +74,25 @@ impl Supervisor {
         let Self { punctual, command, workers, silence, log_line } = self;
         check::range("workers", workers, 1..=1_000)?;
         let fleet = Arc::new(Fleet::new(punctual, (command, log_line), silence, workers));
-        let mut keepers = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for slot in 0..fleet.slots_count() {
-            keepers.spawn(keep(Arc::clone(&fleet), slot));
+            tasks.spawn(run_slot(Arc::clone(&fleet), slot));
         }
-        Ok(RunningSupervisor { fleet, keepers })
+        Ok(RunningSupervisor { fleet, tasks })
     }
 }
 
 /// Keeps a process running in one slot.
-async fn keep(fleet: Arc<Fleet>, slot: usize) {
+async fn run_slot(fleet: Arc<Fleet>, slot: usize) {
     let (mut pause, mut failed_starts) = (BACKOFF.0, 0);
     while fleet.draining.run_until_cancelled(fleet.until_wanted(slot)).await.is_some() {
-        let Life { worker, end, lasted } = child::live(&fleet, slot).await;
+        let ChildRun { worker, end, lasted } = child::run(&fleet, slot).await;
         if fleet.has_failed() {
             // The jobs cannot be released, and another process on the same disk would fail, too.
             return;
         }
         if let Some(worker) = worker {
-            bury(&fleet, worker, &end).await;
+            release_jobs_of_dead(&fleet, worker, &end).await;
         }
         if fleet.draining.is_cancelled() {
             return;
@@ -101,64 +101,64 @@ async fn keep(fleet: Arc<Fleet>, slot: usize) {
         // If a process was able to start before, another one will be once the cause of the failure is gone.
         let has_worked = fleet.has_worked(worker.is_some());
         if failed_starts >= STARTS_MAX_COUNT && !has_worked {
-            tracing::error!(slot, reason = %end, "a worker process cannot start at all and is given up");
+            tracing::error!(slot, reason = %end, "gave up a worker process that cannot start");
             fleet.give_up(slot, end.to_string());
             return;
         }
         // Processes for suspects are expected to die.
         let expected = fleet.is_for_suspects(slot) && worker.is_some();
-        if expected || lasted >= LONG_LIFE || matches!(end, ChildExit::InOrder) {
+        if expected || lasted >= STABLE_AFTER || matches!(end, ChildExit::InOrder) {
             pause = BACKOFF.0;
         }
         if fleet.is_for_suspects(slot) && matches!(end, ChildExit::InOrder) {
-            tracing::debug!(slot, "a worker process for suspects was not needed any more and has ended");
+            tracing::debug!(slot, "ended an idle worker process for suspects");
             continue;
         }
         let restart_ms = pause.as_millis() as u64;
-        tracing::warn!(slot, worker = ?worker.map(|id| id.to_string()), reason = %end, restart_ms, "a worker process has ended");
+        tracing::warn!(slot, worker = ?worker.map(|id| id.to_string()), reason = %end, restart_ms, "worker process ended");
         let _ = fleet.draining.run_until_cancelled(time::sleep(pause)).await;
         pause = (2 * pause).min(BACKOFF.1);
     }
 }
 
 /// Releases the jobs of a dead worker now, instead of when their leases expire.
-async fn bury(fleet: &Arc<Fleet>, worker: WorkerId, end: &ChildExit) {
+async fn release_jobs_of_dead(fleet: &Arc<Fleet>, worker: WorkerId, end: &ChildExit) {
     if matches!(end, ChildExit::InOrder) {
         return;
     }
     // All processes of its programs must have ended before its jobs run elsewhere.
     let killed = spawn_blocking(move || kill_programs_of(worker)).await.unwrap_or(0);
     if killed > 0 {
-        tracing::warn!(%worker, processes = killed, "killed what the programs of a dead worker had left behind");
+        tracing::warn!(%worker, processes = killed, "killed processes left by programs of a dead worker");
     }
     let evidence = format!("its process ended: {end}");
-    let bury = async {
-        while let Err(error) = give_back(fleet, worker, &evidence).await {
-            tracing::warn!(%worker, %error, "cannot give back the jobs of a dead worker yet");
+    let release = async {
+        while let Err(error) = release_jobs(fleet, worker, &evidence).await {
+            tracing::warn!(%worker, %error, "cannot release the jobs of a dead worker yet; retrying");
             time::sleep(BACKOFF.0).await;
         }
     };
-    let _ = time::timeout(BURIAL_MAX, bury).await;
-    tokio::spawn(look_again(Arc::clone(fleet), worker, evidence));
+    let _ = time::timeout(RELEASE_MAX, release).await;
+    tokio::spawn(release_again(Arc::clone(fleet), worker, evidence));
 }
 
 /// Repeats the release: requests that the worker sent just before its death may have been executed after it.
-async fn look_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
-    for pause in LOOK_AGAIN_AFTER {
+async fn release_again(fleet: Arc<Fleet>, worker: WorkerId, evidence: String) {
+    for pause in RELEASE_AGAIN_AFTER {
         time::sleep(pause).await;
-        if let Err(error) = give_back(&fleet, worker, &evidence).await {
-            tracing::warn!(%worker, %error, "cannot look again for jobs of a dead worker; their leases will run out");
+        if let Err(error) = release_jobs(&fleet, worker, &evidence).await {
+            tracing::warn!(%worker, %error, "cannot search again for jobs of a dead worker; their leases will expire");
         }
     }
 }
 
-async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResult<()> {
+async fn release_jobs(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResult<()> {
     let store = fleet.punctual.store();
     // Leases are ended last: any worker may settle an expired lease, but only the supervisor knows why the worker died.
     let jobs = maintenance::reap_dead(&**store, worker, evidence).await?;
     let leases = store.end_leases(worker).await?;
     if jobs + leases > 0 {
-        tracing::warn!(%worker, jobs, leases, "gave back the jobs of a dead worker");
+        tracing::warn!(%worker, jobs, leases, "released the jobs of a dead worker");
     }
     store.deregister(worker).await
 }
@@ -166,7 +166,7 @@ async fn give_back(fleet: &Fleet, worker: WorkerId, evidence: &str) -> StoreResu
 /// Running worker processes and the tasks that manage them. Dropping it without [`stop`](Self::stop) kills them.
 pub struct RunningSupervisor {
     fleet: Arc<Fleet>,
-    keepers: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl fmt::Debug for RunningSupervisor {
@@ -195,7 +195,7 @@ impl RunningSupervisor {
     /// Waits until every process has been given up because none could start, and returns the last reason. Never returns
     /// if a process was able to start.
     pub async fn given_up(&mut self) -> String {
-        while !self.fleet.is_given_up() && self.keepers.join_next().await.is_some() {}
+        while !self.fleet.is_given_up() && self.tasks.join_next().await.is_some() {}
         match self.fleet.why_given_up() {
             Some(reason) => reason,
             None => std::future::pending().await,
@@ -231,6 +231,6 @@ impl RunningSupervisor {
     }
 
     async fn all_ended(&mut self) {
-        while self.keepers.join_next().await.is_some() {}
+        while self.tasks.join_next().await.is_some() {}
     }
 }

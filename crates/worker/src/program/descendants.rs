@@ -21,9 +21,9 @@ use super::{
 /// How long to wait for killed processes to end. The kernel may take longer.
 const GONE_MAX: Duration = Duration::from_secs(2);
 /// How often to check whether they have ended.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// For this time after the start of a program, process ids cannot have wrapped around to its own.
-const NUMBERS_LAST: Duration = Duration::from_secs(1);
+const NO_WRAP_FOR: Duration = Duration::from_secs(1);
 
 /// Number of programs whose descendants are being killed by background threads.
 static IN_BACKGROUND: AtomicUsize = AtomicUsize::new(0);
@@ -62,14 +62,14 @@ impl Descendants {
                 tracing::warn!(program = %self.leader, "processes of a program do not end although they were killed");
                 return;
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(CHECK_INTERVAL);
         }
     }
 
     /// Kills the processes that exist now; returns their number.
     fn kill_marked(self) -> usize {
-        let looks_at_all = self.looks_at_all();
-        let may_descend = |process: &Pid| *process > self.leader || looks_at_all && *process != self.leader;
+        let checks_all = self.checks_all();
+        let may_descend = |process: &Pid| *process > self.leader || checks_all && *process != self.leader;
         let marked =
             memory_watchdog::processes().filter(may_descend).filter(|process| Mark::of(*process) == Some(self.mark));
         marked.filter(|process| !is_zombie(*process) && kill(*process, Signal::SIGKILL).is_ok()).count()
@@ -77,8 +77,8 @@ impl Descendants {
 
     /// Process ids increase until they wrap around: soon after its start, all descendants of a program have higher ids
     /// than the program itself, and lower ids need not be checked.
-    fn looks_at_all(self) -> bool {
-        self.started_at.elapsed() > NUMBERS_LAST || last_process().is_none_or(|last| last < self.leader)
+    fn checks_all(self) -> bool {
+        self.started_at.elapsed() > NO_WRAP_FOR || last_process().is_none_or(|last| last < self.leader)
     }
 }
 
@@ -91,7 +91,7 @@ fn last_process() -> Option<Pid> {
 pub(super) async fn all_killed() {
     let killed = async {
         while IN_BACKGROUND.load(Ordering::SeqCst) > 0 {
-            time::sleep(LOOK_EVERY).await;
+            time::sleep(CHECK_INTERVAL).await;
         }
     };
     let _ = time::timeout(GONE_MAX, killed).await;

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// How often to check whether all have ended.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A process group and the processes that have left it; killed on drop.
 pub(super) struct Group {
@@ -77,7 +77,7 @@ impl Group {
         // An empty group cannot be signalled.
         let ended = async {
             while killpg(self.leader, None).is_ok() {
-                time::sleep(LOOK_EVERY).await;
+                time::sleep(CHECK_INTERVAL).await;
             }
         };
         let _ = time::timeout(grace, ended).await;
@@ -118,11 +118,11 @@ impl Drop for Group {
 /// id in their environment.
 pub(crate) fn kill_programs_of(worker: WorkerId) -> usize {
     /// A process that keeps starting others may escape one scan, but not many.
-    const LOOKS_MAX: usize = 20;
+    const SCANS_MAX: usize = 20;
     let variable = format!("PUNCTUAL_WORKER_ID={worker}");
     let is_marked = |process| Mark::of(process).is_some_and(|mark| mark.is_of(worker)) && !is_zombie(process);
     let mut killed = BTreeSet::new();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..SCANS_MAX {
         let left = memory_watchdog::processes()
             .filter(|one| is_marked(*one) || memory_watchdog::has_in_environment(*one, &variable));
         let left: Vec<Pid> = left.filter(|process| kill(*process, Signal::SIGKILL).is_ok()).collect();

@@ -22,17 +22,17 @@ use tokio::{
 use super::{ProgramLimits, mark::Mark};
 use crate::isolation;
 
-struct Order {
+struct LaunchRequest {
     command: Command,
     runtime: Handle,
     answer: oneshot::Sender<io::Result<Child>>,
 }
 
 /// One thread starts all processes, since the kernel takes the end of that thread for the end of the parent.
-static LAUNCHER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
-    let (sender, orders) = mpsc::channel::<Order>();
+static LAUNCHER: LazyLock<mpsc::Sender<LaunchRequest>> = LazyLock::new(|| {
+    let (sender, requests) = mpsc::channel::<LaunchRequest>();
     let launch = move || {
-        for Order { mut command, runtime, answer } in orders {
+        for LaunchRequest { mut command, runtime, answer } in requests {
             let _inside = runtime.enter();
             // If the caller has stopped waiting, the child is dropped and thereby killed.
             let _ = answer.send(command.spawn());
@@ -54,7 +54,7 @@ pub(super) async fn launch(mut command: Command, limits: ProgramLimits, mark: Ma
     unsafe { command.pre_exec(move || prepare(ours, limits, mark)) };
     let (answer, child) = oneshot::channel();
     let gone = || io::Error::other("the thread that starts programs has ended");
-    LAUNCHER.send(Order { command, runtime: Handle::current(), answer }).map_err(|_| gone())?;
+    LAUNCHER.send(LaunchRequest { command, runtime: Handle::current(), answer }).map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
 }
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_tells_its_worker_and_no_other_process_has_it() {
+    fn a_mark_identifies_its_worker_and_no_other_process_has_it() {
         let (worker, other) = (WorkerId::from_bits(7 << 100 | 3), WorkerId::from_bits(8 << 100 | 3));
         let mark = Mark::new(worker);
         assert!(mark.is_of(worker) && !mark.is_of(other));

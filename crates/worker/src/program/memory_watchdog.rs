@@ -16,7 +16,7 @@ use nix::{
 use super::mark::Mark;
 
 /// Interval of the measurements.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const MEASURE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The watched programs, and the thread that watches while there are any.
 #[derive(Default)]
@@ -31,25 +31,25 @@ struct Watched {
     excess: Arc<OnceLock<String>>,
 }
 
-static WARDEN: LazyLock<&'static MemoryWatchdog> = LazyLock::new(|| {
-    let warden: &'static MemoryWatchdog = Box::leak(Box::default());
-    let started = thread::Builder::new().name("punctual-warden".into()).spawn(move || warden.look_on());
+static WATCHDOG: LazyLock<&'static MemoryWatchdog> = LazyLock::new(|| {
+    let watchdog: &'static MemoryWatchdog = Box::leak(Box::default());
+    let started = thread::Builder::new().name("punctual-memory".into()).spawn(move || watchdog.run());
     if let Err(error) = started {
         tracing::error!(%error, "cannot start a thread; limits of programs are not enforced");
     }
-    warden
+    watchdog
 });
 
 /// Watches a program: the process group of its leader, and all processes with its mark. If they exceed the limit, all
 /// of them are killed, and `excess` is set to a description.
 pub(super) fn watch(leader: Pid, mark: Mark, max_bytes: u64, excess: &Arc<OnceLock<String>>) {
-    WARDEN.watched().insert(leader, Watched { mark, max_bytes, excess: Arc::clone(excess) });
-    WARDEN.filled.notify_one();
+    WATCHDOG.watched().insert(leader, Watched { mark, max_bytes, excess: Arc::clone(excess) });
+    WATCHDOG.filled.notify_one();
 }
 
 /// Stops watching a program.
 pub(super) fn forget(leader: Pid) {
-    WARDEN.watched().remove(&leader);
+    WATCHDOG.watched().remove(&leader);
 }
 
 impl MemoryWatchdog {
@@ -57,16 +57,16 @@ impl MemoryWatchdog {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_on(&self) {
+    fn run(&self) {
         loop {
             let empty = |watched: &mut HashMap<Pid, Watched>| watched.is_empty();
             drop(self.filled.wait_while(self.watched(), empty).unwrap_or_else(PoisonError::into_inner));
-            self.look();
-            thread::sleep(LOOK_EVERY);
+            self.measure();
+            thread::sleep(MEASURE_INTERVAL);
         }
     }
 
-    fn look(&self) {
+    fn measure(&self) {
         let leaders: HashMap<Mark, Pid> = self.watched().iter().map(|(leader, one)| (one.mark, *leader)).collect();
         let programs = processes_of(&leaders);
         for (leader, Watched { max_bytes, excess, .. }) in &*self.watched() {
@@ -85,7 +85,7 @@ impl MemoryWatchdog {
 fn over(max_bytes: u64, used_bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     let (used, max) = (used_bytes.div_ceil(MIB), max_bytes / MIB);
-    format!("memory: it used {used} MiB with all that it started, at most {max} MiB are allowed")
+    format!("memory: the program and its descendants used {used} MiB, at most {max} MiB are allowed")
 }
 
 /// The processes of each watched program, by its leader: those with its mark, and those of its group.

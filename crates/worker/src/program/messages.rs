@@ -73,31 +73,31 @@ enum RawRetry {
 pub(super) fn parse(line: &Line) -> Option<Result<Message, String>> {
     let Line { text: line, cut } = line;
     let object = line.trim_ascii().strip_prefix(b"{")?;
-    let meant = object.trim_ascii_start().starts_with(br#""punctual""#);
+    let is_message = object.trim_ascii_start().starts_with(br#""punctual""#);
     if *cut > 0 {
         let problem = format!("it has {} bytes, at most {} are allowed", line.len() + cut, line.len());
-        return meant.then(|| Err(wrong(line, &problem)));
+        return is_message.then(|| Err(invalid(line, &problem)));
     }
     match serde_json::from_slice::<Raw>(line) {
-        Ok(Raw { punctual: Some(kind), .. }) if kind.is_empty() => Some(Err(wrong(line, "it has no kind"))),
+        Ok(Raw { punctual: Some(kind), .. }) if kind.is_empty() => Some(Err(invalid(line, "the kind is empty"))),
         Ok(raw) => {
             let kind = raw.punctual.clone()?;
-            Some(raw.into_message(&kind).map_err(|problem| wrong(line, &problem)))
+            Some(raw.into_message(&kind).map_err(|problem| invalid(line, &problem)))
         }
-        Err(error) if meant => Some(Err(wrong(line, &error.to_string()))),
+        Err(error) if is_message => Some(Err(invalid(line, &error.to_string()))),
         Err(_) => None,
     }
 }
 
-fn wrong(line: &[u8], problem: &str) -> String {
+fn invalid(line: &[u8], problem: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     let line: String = String::from_utf8_lossy(line).chars().take(SHOWN_MAX_CHARS).collect();
-    format!("the program said what cannot be understood: {problem}: {line}")
+    format!("invalid message from the program: {problem}: {line}")
 }
 
 impl Raw {
     fn into_message(self, kind: &str) -> Result<Message, String> {
-        let missing = |field: &str| format!("`{kind}` needs `{field}`");
+        let missing = |field: &str| format!("`{field}` is required for `{kind}`");
         Ok(match kind {
             "progress" => Message::Progress {
                 percent: self.percent.ok_or_else(|| missing("percent"))?,
@@ -121,7 +121,7 @@ impl Raw {
                     Some(RawRetry::After(seconds)) => Retry::After(duration(seconds)?),
                 };
                 Message::ProgramEnd(ProgramEnd::Fail {
-                    error: self.error.unwrap_or_else(|| "it did not say why".into()),
+                    error: self.error.unwrap_or_else(|| "no error message given".into()),
                     retry,
                 })
             }
@@ -148,11 +148,11 @@ pub(super) async fn act(ctx: &Context, message: Message) -> Result<Option<Progra
         Message::Log { level, message } => ctx.log(level, message),
         Message::Extend(lease) => ctx.extend(lease).await.map_err(|error| error.to_string())?,
         Message::Notify { user, message } => {
-            let told = match user {
+            let sent = match user {
                 Some(user) => ctx.notify(user, &message).await,
                 None => ctx.broadcast(&message).await,
             };
-            told.map_err(|error| format!("a notification was not stored: {error}"))?;
+            sent.map_err(|error| format!("cannot store the notification: {error}"))?;
         }
         Message::ProgramEnd(end) => return Ok(Some(end)),
     }
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_output() {
+    fn lines_that_are_not_messages_are_output() {
         for line in ["", "hello", "[1]", "{}", r#"{"a": 1}"#, "{not json", r#"{"punctual_x": 1}"#] {
             assert_eq!(parse(&whole(line)), None, "{line}");
         }
     }
 
     #[test]
-    fn messages_are_read_with_what_may_be_left_out() {
+    fn optional_fields_of_messages_may_be_omitted() {
         assert_eq!(
             message(r#"{"punctual": "progress", "percent": 40}"#),
             Message::Progress { percent: 40.0, message: String::new() }
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_as_a_message_and_is_none_is_told() {
+    fn invalid_messages_are_reported() {
         let problem = |line: &str| parse(&whole(line)).unwrap().unwrap_err();
-        assert!(problem(r#"{"punctual": "done", "resu"#).contains("cannot be understood"));
+        assert!(problem(r#"{"punctual": "done", "resu"#).contains("invalid message"));
         assert!(problem(r#"{"punctual": "dance"}"#).contains("unknown message `dance`"));
-        assert!(problem(r#"{"punctual": "progress"}"#).contains("`progress` needs `percent`"));
+        assert!(problem(r#"{"punctual": "progress"}"#).contains("`percent` is required for `progress`"));
         assert!(problem(r#"{"punctual": "extend", "seconds": -1}"#).contains("must be between 0 and"));
-        assert!(problem(r#"{"punctual": 3}"#).contains("cannot be understood"));
+        assert!(problem(r#"{"punctual": 3}"#).contains("invalid message"));
         let cut = Line { text: br#"{"punctual": "done", "result": ""#.to_vec(), cut: 9 };
         assert!(parse(&cut).unwrap().unwrap_err().contains("at most"));
     }

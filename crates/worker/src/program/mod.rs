@@ -133,31 +133,34 @@ impl Program {
 
     /// Checks the settings; an error names the invalid one.
     pub fn check(&self) -> Result<(), Invalid> {
-        let wrong = |field, problem: &str| Err(Invalid::new(field, problem));
+        let invalid = |field, problem: &str| Err(Invalid::new(field, problem));
         if self.command.first().is_none_or(String::is_empty) {
-            return wrong("command", "must not be empty; expected the program and its arguments");
+            return invalid("command", "must not be empty; expected the program and its arguments");
         }
         if self.command.iter().any(|part| part.contains('\0')) {
-            return wrong("command", "contains a NUL character");
+            return invalid("command", "contains a NUL character");
         }
         let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
         if !self.env.keys().chain(&self.inherit).all(is_name) || self.env.values().any(|value| value.contains('\0')) {
-            return wrong("env", "a variable's name is not empty and has no `=`, and neither has a NUL character");
+            return invalid(
+                "env",
+                "names must not be empty or contain `=`, and names and values must not contain NUL characters",
+            );
         }
         if self.env.keys().any(|name| name.starts_with("PUNCTUAL_")) {
-            return wrong("env", "names that begin with PUNCTUAL_ are Punctual's own");
+            return invalid("env", "names that begin with PUNCTUAL_ are reserved");
         }
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
             return Err(Invalid::new("directory", format!("directory {} not found", directory.display())));
         }
         if self.pool.is_some_and(|processes| !(1..=1_000).contains(&processes)) {
-            return wrong("pool", "is between 1 and 1000 processes");
+            return invalid("pool", "must be between 1 and 1000");
         }
         if self.jobs_per_process == Some(0) {
-            return wrong("jobs_per_process", "is at least 1");
+            return invalid("jobs_per_process", "must be at least 1");
         }
         if self.stop_grace > STOP_GRACE_MAX {
-            return wrong("stop_grace", "is at most 5s");
+            return invalid("stop_grace", "must be at most 5s");
         }
         self.check_limits()
     }
@@ -168,21 +171,27 @@ impl Program {
             return Err(Invalid::new("limits", "memory and processes can be limited on Linux only"));
         }
         if memory_bytes.is_some_and(|bytes| bytes < 1 << 20) {
-            return Err(Invalid::new("memory", "is at least 1MiB"));
+            return Err(Invalid::new("memory", "must be at least 1MiB"));
         }
         let is_root = self.account()?.map_or_else(nix::unistd::getuid, |account| account.uid).is_root();
         if processes.is_some() && is_root {
-            return Err(Invalid::new("processes", "needs a `user`: nothing limits the processes of root"));
+            return Err(Invalid::new(
+                "processes",
+                "requires a `user` other than root: the processes of root are not limited",
+            ));
         }
         if processes == Some(0) {
-            return Err(Invalid::new("processes", "is at least 1"));
+            return Err(Invalid::new("processes", "must be at least 1"));
         }
         if cpu_time.is_some_and(|time| time < Duration::from_secs(1) || time.subsec_nanos() > 0) {
-            return Err(Invalid::new("cpu_time", "is a whole number of seconds, at least 1s"));
+            return Err(Invalid::new("cpu_time", "must be a whole number of seconds, at least 1s"));
         }
         let files_max = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
         if open_files.is_some_and(|files| !(8..=files_max).contains(&files)) {
-            return Err(Invalid::new("open_files", format!("is at least 8 and, on this machine, at most {files_max}")));
+            return Err(Invalid::new(
+                "open_files",
+                format!("must be between 8 and {files_max}, the limit of this machine"),
+            ));
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ struct Received {
     end: Option<ProgramEnd>,
     last_line: Line,
     /// The error of an invalid message, or of one that could not be executed.
-    wrong: Option<String>,
+    problem: Option<String>,
     last_error: Option<String>,
 }
 
@@ -54,28 +54,29 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
     let account = program.account().map_err(|invalid| Failure::new(invalid.to_string()))?;
     let files = Files::make(&program, &ctx, account.as_ref())?;
     let mut command = command(&program, &ctx, account.as_ref());
-    tell_of_job(&mut command, &ctx, &files);
+    set_job_environment(&mut command, &ctx, &files);
     let (mut child, group) = start(&program, command, &ctx).await?;
     let (received, signal) = (Mutex::new(Received::default()), ctx.signal());
     let status = {
-        let mut talk = pin!(talk(&ctx, &mut child, &group, &received));
+        let mut exchange = pin!(exchange(&ctx, &mut child, &group, &received));
         tokio::select! {
-            status = &mut talk => status,
+            status = &mut exchange => status,
             () = signal.cancelled() => {
                 // Its messages are still received meanwhile.
                 let grace = program.grace(&ctx);
-                let _ = tokio::join!(group.stop(grace), time::timeout(grace, talk));
-                return Err(Failure::new("told to stop"));
+                let _ = tokio::join!(group.stop(grace), time::timeout(grace, exchange));
+                return Err(Failure::new("asked to stop"));
             }
         }
     };
     let status = status.map_err(|error| Failure::new(format!("cannot wait for the program: {error}")))?;
     let received = received.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if group.excess().is_some() || !status.success() && received.wrong.is_none() {
-        return Err(ended(&program, &group, status, received.last_error, received.end));
+    if group.excess().is_some() || !status.success() && received.problem.is_none() {
+        let exit = ProgramExit { status, last_line: received.last_error, reported: received.end };
+        return Err(exit_failure(&program, &group, exit));
     }
-    if let Some(wrong) = received.wrong {
-        return Err(Failure::new(wrong));
+    if let Some(problem) = received.problem {
+        return Err(Failure::new(problem));
     }
     match (received.end, program.result) {
         (Some(end), _) => end.into_result(program.snooze),
@@ -86,7 +87,7 @@ pub(super) async fn run(program: Arc<Program>, ctx: Context) -> HandlerResult {
 }
 
 /// Writes the payload to the program and receives its messages until it has ended, together with all that it started.
-async fn talk(
+async fn exchange(
     ctx: &Context,
     child: &mut Child,
     group: &Group,
@@ -117,7 +118,7 @@ async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
 
 /// Completes when no more output is expected from a program that has ended, although a process that it started keeps
 /// its output open.
-async fn silence(ended: &CancellationToken) {
+async fn output_ended(ended: &CancellationToken) {
     ended.cancelled().await;
     time::sleep(PIPES_OPEN_MAX).await;
 }
@@ -128,8 +129,8 @@ async fn log(stderr: Option<ChildStderr>, ctx: &Context, received: &Mutex<Receiv
     loop {
         let more = tokio::select! {
             biased;
-            more = log.follow(ctx) => more,
-            () = silence(ended) => false,
+            more = log.copy_next(ctx) => more,
+            () = output_ended(ended) => false,
         };
         received.lock().unwrap_or_else(PoisonError::into_inner).last_error.clone_from(&log.last);
         if !more {
@@ -145,10 +146,10 @@ async fn listen(stdout: Option<ChildStdout>, ctx: &Context, received: &Mutex<Rec
         let line = tokio::select! {
             biased;
             line = lines.next() => line,
-            () = silence(ended) => lines.rest(),
+            () = output_ended(ended) => lines.rest(),
         };
         let Some(line) = line else { return };
-        let said = match messages::parse(&line) {
+        let result = match messages::parse(&line) {
             Some(Ok(message)) => messages::act(ctx, message).await,
             Some(Err(problem)) => Err(problem),
             None => {
@@ -159,37 +160,41 @@ async fn listen(stdout: Option<ChildStdout>, ctx: &Context, received: &Mutex<Rec
             }
         };
         let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
-        match said {
+        match result {
             Ok(end) => received.end = end.or(received.end.take()),
-            Err(problem) => received.wrong = Some(problem),
+            Err(problem) => received.problem = Some(problem),
         }
     }
 }
 
+/// How a program ended.
+pub(super) struct ProgramExit {
+    pub(super) status: ExitStatus,
+    /// The last line of its standard error.
+    pub(super) last_line: Option<String>,
+    /// The end of the job that it reported before.
+    pub(super) reported: Option<ProgramEnd>,
+}
+
 /// The failure for an unsuccessful end of a program.
-pub(super) fn ended(
-    program: &Program,
-    group: &Group,
-    status: ExitStatus,
-    last_words: Option<String>,
-    said: Option<ProgramEnd>,
-) -> Failure {
+pub(super) fn exit_failure(program: &Program, group: &Group, exit: ProgramExit) -> Failure {
+    let ProgramExit { status, last_line, reported } = exit;
     let limit = |problem: String| Failure::of(JobError::coded(E_LIMIT, problem), Retry::ByPolicy);
     if let Some(excess) = group.excess() {
         return limit(excess.to_owned());
     }
     if let Some(time) = program.limits.cpu_time.filter(|_| status.signal() == Some(Signal::SIGXCPU as i32)) {
-        return limit(format!("cpu_time: it used more than {} s of the processor", time.as_secs()));
+        return limit(format!("cpu_time: it used more than {} s of CPU time", time.as_secs()));
     }
-    let words = match &said {
+    let reason = match &reported {
         Some(ProgramEnd::Fail { error, .. }) => Some(error.clone()),
-        _ => last_words,
+        _ => last_line,
     };
     let problem =
-        format!("the program ended with {status}{}", words.map_or(String::new(), |words| format!(": {words}")));
+        format!("the program ended with {status}{}", reason.map_or(String::new(), |reason| format!(": {reason}")));
     match status.code() {
-        Some(code) if program.fail_codes.contains(&code) => Failure::for_good(problem),
-        Some(code) if program.snooze_codes.contains(&code) => match said {
+        Some(code) if program.fail_codes.contains(&code) => Failure::permanent(problem),
+        Some(code) if program.snooze_codes.contains(&code) => match reported {
             Some(ProgramEnd::Snooze(Some(after))) => Failure::snooze(after),
             _ => Failure::snooze(program.snooze),
         },
@@ -201,7 +206,7 @@ pub(super) fn ended(
 fn of_line(line: Line) -> HandlerResult {
     if line.cut > 0 || line.text.len() > limits::RESULT_MAX_BYTES {
         let problem = format!("the last line of the output has more than {} bytes", limits::RESULT_MAX_BYTES);
-        return Err(Failure::for_good(problem));
+        return Err(Failure::permanent(problem));
     }
     Ok(as_json(&String::from_utf8_lossy(line.text.trim_ascii())))
 }
@@ -241,7 +246,7 @@ pub(super) async fn start(program: &Program, command: Command, ctx: &Context) ->
     Ok((child, group))
 }
 
-fn tell_of_job(command: &mut Command, ctx: &Context, files: &Files) {
+fn set_job_environment(command: &mut Command, ctx: &Context, files: &Files) {
     let job = &ctx.claim().job;
     command.env("PUNCTUAL_JOB_ID", job.id.to_string());
     command.env("PUNCTUAL_JOB_NAME", &job.spec.name);
@@ -282,13 +287,13 @@ impl Files {
         let opened = File::options().read(true).custom_flags(flags.bits()).open(file.path())?;
         let (about, user) = (opened.metadata()?, account.map_or_else(nix::unistd::geteuid, |account| account.uid));
         if !about.is_file() || about.uid() != user.as_raw() {
-            return Err(Failure::for_good("PUNCTUAL_RESULT_FILE is not a regular file of the program's user"));
+            return Err(Failure::permanent("PUNCTUAL_RESULT_FILE is not a regular file of the program's user"));
         }
         let mut text = Vec::new();
         opened.take(limits::RESULT_MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
         if text.len() > limits::RESULT_MAX_BYTES {
             let problem = format!("the result has more than {} bytes", limits::RESULT_MAX_BYTES);
-            return Err(Failure::for_good(problem));
+            return Err(Failure::permanent(problem));
         }
         Ok(as_json(&String::from_utf8_lossy(text.trim_ascii())))
     }

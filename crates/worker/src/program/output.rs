@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum number of log lines per report.
-const NOTE_MAX_LINES: usize = 200;
+const REPORT_MAX_LINES: usize = 200;
 /// Maximum number of bytes that are read from the output written so far.
-const CATCH_UP_MAX_BYTES: usize = 1 << 20;
-/// Maximum length of a log line, with room for the remark that it was cut.
+const REST_MAX_BYTES: usize = 1 << 20;
+/// Maximum length of a log line, with space for the remark that it was cut.
 const LOG_LINE_BYTES: usize = limits::LOG_LINE_MAX_BYTES - 64;
 
 /// A line without its line break.
@@ -81,9 +81,9 @@ impl<R: AsyncRead + AsFd + Unpin> Lines<R> {
         let new = &self.buffer[self.at..];
         let end = new.iter().position(|byte| *byte == b'\n');
         let part = &new[..end.unwrap_or(new.len())];
-        let room = self.max_bytes.saturating_sub(self.line.text.len()).min(part.len());
-        self.line.text.extend_from_slice(&part[..room]);
-        self.line.cut += part.len() - room;
+        let limit = self.max_bytes.saturating_sub(self.line.text.len()).min(part.len());
+        self.line.text.extend_from_slice(&part[..limit]);
+        self.line.cut += part.len() - limit;
         match end {
             Some(end) => {
                 self.at += end + 1;
@@ -127,32 +127,32 @@ impl<R: AsyncRead + AsFd + Unpin> Log<R> {
     }
 
     /// Copies the next lines to the log; returns false at the end of the output.
-    pub(super) async fn follow(&mut self, ctx: &Context) -> bool {
+    pub(super) async fn copy_next(&mut self, ctx: &Context) -> bool {
         let Some(first) = self.lines.next().await else { return false };
-        self.note(ctx, Some(first));
+        self.copy(ctx, Some(first));
         true
     }
 
     /// Copies what has been written so far to the log, including an incomplete line: what follows belongs to the next
     /// job.
-    pub(super) fn catch_up(&mut self, ctx: &Context) {
-        let mut room = CATCH_UP_MAX_BYTES;
+    pub(super) fn copy_rest(&mut self, ctx: &Context) {
+        let mut limit = REST_MAX_BYTES;
         loop {
-            while self.note(ctx, None) {}
-            let read = if room > 0 { self.lines.read_now() } else { 0 };
+            while self.copy(ctx, None) {}
+            let read = if limit > 0 { self.lines.read_now() } else { 0 };
             if read == 0 {
                 break;
             }
-            room = room.saturating_sub(read);
+            limit = limit.saturating_sub(read);
         }
         let rest = self.lines.rest();
-        self.note(ctx, rest);
+        self.copy(ctx, rest);
     }
 
     /// Copies lines to the log; returns whether there were any.
-    fn note(&mut self, ctx: &Context, first: Option<Line>) -> bool {
+    fn copy(&mut self, ctx: &Context, first: Option<Line>) -> bool {
         let lines = first.into_iter().chain(std::iter::from_fn(|| self.lines.buffered()));
-        let lines: Vec<Line> = lines.take(NOTE_MAX_LINES).collect();
+        let lines: Vec<Line> = lines.take(REPORT_MAX_LINES).collect();
         if let Some(last) = lines.iter().rfind(|line| !line.is_blank()) {
             self.last = Some(last.to_text());
         }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_bounded_and_the_last_needs_no_end() {
+    async fn lines_are_bounded_and_the_last_may_lack_a_line_break() {
         let (mut writer, reader) = pipe::pipe().unwrap();
         let mut lines = Lines::new(reader, 4);
         writer.write_all(b"one\n\nlonger\nla").await.unwrap();
@@ -193,10 +193,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_speaks_without_a_pause_leaves_others_their_turn() {
+    async fn reading_endless_output_does_not_starve_other_tasks() {
         let (mut writer, reader) = pipe::pipe().unwrap();
-        let room = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(8 * READ_BYTES as i32)).unwrap() as usize;
-        writer.write_all(&b"y\n".repeat(room / 2)).await.unwrap();
+        let capacity = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(8 * READ_BYTES as i32)).unwrap() as usize;
+        writer.write_all(&b"y\n".repeat(capacity / 2)).await.unwrap();
         drop(writer);
         let turns = Arc::new(AtomicUsize::new(0));
         let others = turns.clone();

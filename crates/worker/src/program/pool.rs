@@ -21,7 +21,7 @@ use super::{
     Program,
     group::Group,
     messages::{self, ProgramEnd},
-    once::{self, LINE_MAX_BYTES},
+    once::{self, LINE_MAX_BYTES, ProgramExit},
     output::{Lines, Log},
 };
 use crate::HandlerResult;
@@ -56,62 +56,62 @@ impl Pool {
     /// Runs a job as soon as a process is free.
     pub(super) async fn run(self: Arc<Self>, ctx: Context) -> HandlerResult {
         let signal = ctx.signal();
-        let stopped = || Failure::new("told to stop");
+        let stopped = || Failure::new("asked to stop");
         let slot = signal.run_until_cancelled(self.slots.acquire()).await;
         let _slot = slot.ok_or_else(stopped)?.map_err(|_| stopped())?;
         loop {
-            let mut servant = self.servant(&ctx).await?;
+            let mut process = self.free_process(&ctx).await?;
             let served = {
-                let mut serve = pin!(servant.conversation.serve(&ctx));
+                let mut serve = pin!(process.conversation.serve(&ctx));
                 tokio::select! {
                     served = &mut serve => served,
                     () = signal.cancelled() => {
                         let grace = self.program.grace(&ctx);
-                        let _ = tokio::join!(servant.group.stop(grace), time::timeout(grace, serve));
+                        let _ = tokio::join!(process.group.stop(grace), time::timeout(grace, serve));
                         return Err(stopped());
                     }
                 }
             };
             match served {
                 Served::Ended(end) => {
-                    self.take_back(servant);
+                    self.take_back(process);
                     return end.into_result(self.program.snooze);
                 }
                 // It was probably killed in the middle of a message.
-                Served::Wrong(_) if servant.group.excess().is_some() => {
-                    return Err(servant.last_words(&self.program).await);
+                Served::Invalid(_) if process.group.excess().is_some() => {
+                    return Err(process.exit_failure(&self.program).await);
                 }
-                Served::Wrong(problem) => return Err(Failure::new(problem)),
+                Served::Invalid(problem) => return Err(Failure::new(problem)),
                 // It ended before it received the job, so the job is passed to another process. A process that has
                 // never run a job cannot run this one.
-                Served::Refused if servant.jobs > 0 => {}
-                Served::Refused | Served::Gone => return Err(servant.last_words(&self.program).await),
+                Served::Refused if process.jobs > 0 => {}
+                Served::Refused | Served::Gone => return Err(process.exit_failure(&self.program).await),
             }
         }
     }
 
     /// Returns a free process, or starts a new one.
-    async fn servant(&self, ctx: &Context) -> Result<PooledProcess, Failure> {
+    async fn free_process(&self, ctx: &Context) -> Result<PooledProcess, Failure> {
         loop {
             let idle = self.idle().pop();
-            let Some(mut servant) = idle else { return PooledProcess::start(&self.program, ctx).await };
-            match servant.child.try_wait() {
-                Ok(None) if servant.conversation.stdout.is_quiet() => return Ok(servant),
+            let Some(mut process) = idle else { return PooledProcess::start(&self.program, ctx).await };
+            match process.child.try_wait() {
+                Ok(None) if process.conversation.stdout.is_quiet() => return Ok(process),
                 // Output between two jobs would be taken for the answer to the next job.
-                Ok(None) => tracing::warn!(?servant.group, "a program spoke without having a job, and is replaced"),
+                Ok(None) => tracing::warn!(?process.group, "replaced a program that wrote output without a job"),
                 // A process that ended while it was idle affects no job.
-                _ => servant.group.end(),
+                _ => process.group.end(),
             }
         }
     }
 
     /// Keeps a process for the next job.
-    fn take_back(&self, mut servant: PooledProcess) {
-        servant.jobs += 1;
-        if self.program.jobs_per_process.is_none_or(|most| servant.jobs < most) {
-            self.idle().push(servant);
+    fn take_back(&self, mut process: PooledProcess) {
+        process.jobs += 1;
+        if self.program.jobs_per_process.is_none_or(|most| process.jobs < most) {
+            self.idle().push(process);
         } else {
-            tokio::spawn(servant.stop(self.program.stop_grace));
+            tokio::spawn(process.stop(self.program.stop_grace));
         }
     }
 
@@ -119,7 +119,7 @@ impl Pool {
     pub(super) async fn stop(&self) {
         let idle = std::mem::take(&mut *self.idle());
         let grace = self.program.stop_grace;
-        join_all(idle.into_iter().map(|servant| servant.stop(grace))).await;
+        join_all(idle.into_iter().map(|process| process.stop(grace))).await;
     }
 }
 
@@ -145,7 +145,7 @@ struct Conversation {
 enum Served {
     Ended(ProgramEnd),
     /// It sent an invalid message, or one that could not be executed.
-    Wrong(String),
+    Invalid(String),
     /// It ended before it received the job.
     Refused,
     /// It ended while it ran the job.
@@ -166,15 +166,16 @@ impl PooledProcess {
     }
 
     /// The failure of a process that ended while it ran a job.
-    async fn last_words(mut self, program: &Program) -> Failure {
+    async fn exit_failure(mut self, program: &Program) -> Failure {
         let status = time::timeout(END_MAX, self.child.wait()).await;
         let Ok(Ok(status)) = status else {
             return Failure::new("the program closed its output in the middle of a job");
         };
-        let ended = once::ended(program, &self.group, status, self.conversation.log.last.take(), None);
+        let exit = ProgramExit { status, last_line: self.conversation.log.last.take(), reported: None };
+        let failure = once::exit_failure(program, &self.group, exit);
         self.group.end();
         self.group.kill_descendants().await;
-        ended
+        failure
     }
 
     async fn stop(self, grace: Duration) {
@@ -196,47 +197,47 @@ impl Conversation {
     async fn serve(&mut self, ctx: &Context) -> Served {
         let line = match messages::job_line(ctx) {
             Ok(line) => line,
-            Err(_) => return Served::Wrong("the job cannot be written as JSON".into()),
+            Err(_) => return Served::Invalid("the job cannot be written as JSON".into()),
         };
         self.log.last = None;
         let Self { stdin, stdout, log, logs } = self;
         let served = {
-            let mut tell = pin!(stdin.write_all(&line));
-            let mut told = false;
-            let mut hear = pin!(hear(stdout, ctx));
+            let mut write = pin!(stdin.write_all(&line));
+            let mut written = false;
+            let mut receive = pin!(receive(stdout, ctx));
             loop {
                 tokio::select! {
-                    wrote = &mut tell, if !told => match wrote {
-                        Ok(()) => told = true,
+                    result = &mut write, if !written => match result {
+                        Ok(()) => written = true,
                         Err(_) => break Served::Refused,
                     },
-                    served = &mut hear => break match served {
+                    served = &mut receive => break match served {
                         // The unsent rest of the line would precede the next job.
-                        Served::Ended(_) if !told => {
-                            Served::Wrong("the program answered before it had read its job".into())
+                        Served::Ended(_) if !written => {
+                            Served::Invalid("the program reported an end before it had read its job".into())
                         }
                         served => served,
                     },
-                    more = log.follow(ctx), if *logs => *logs = more,
+                    more = log.copy_next(ctx), if *logs => *logs = more,
                 }
             }
         };
         // Log lines written before its answer belong to this job.
-        log.catch_up(ctx);
+        log.copy_rest(ctx);
         served
     }
 }
 
 /// Receives messages until one reports the end of the job. All other lines go to the job's log.
-async fn hear(stdout: &mut Lines<ChildStdout>, ctx: &Context) -> Served {
+async fn receive(stdout: &mut Lines<ChildStdout>, ctx: &Context) -> Served {
     while let Some(line) = stdout.next().await {
         match messages::parse(&line) {
             None => ctx.log(LogLevel::Info, line.to_text()),
-            Some(Err(problem)) => return Served::Wrong(problem),
+            Some(Err(problem)) => return Served::Invalid(problem),
             Some(Ok(message)) => match messages::act(ctx, message).await {
                 Ok(None) => {}
                 Ok(Some(end)) => return Served::Ended(end),
-                Err(problem) => return Served::Wrong(problem),
+                Err(problem) => return Served::Invalid(problem),
             },
         }
     }

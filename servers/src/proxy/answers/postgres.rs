@@ -9,8 +9,8 @@ const ENCRYPTION_REQUESTS: [usize; 2] = [80_877_103, 80_877_104];
 
 #[derive(Default)]
 pub(crate) struct Messages {
-    asked: Vec<u8>,
-    answered: Vec<u8>,
+    request_bytes: Vec<u8>,
+    answer_bytes: Vec<u8>,
     /// Whether the client has sent its startup message. Messages before that have no type byte.
     started: bool,
     /// The number of one-byte answers that are still to come.
@@ -31,7 +31,7 @@ fn message(bytes: &mut Vec<u8>, length_at: usize) -> Option<Vec<u8>> {
 }
 
 impl Messages {
-    fn ask(&mut self, kind: u8, body: &[u8]) {
+    fn read_request(&mut self, kind: u8, body: &[u8]) {
         let mut texts = body.split(|byte| *byte == 0);
         let (first, second) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -47,26 +47,26 @@ impl Messages {
         }
     }
 
-    fn next_asked(&mut self) -> Option<()> {
+    fn next_request(&mut self) -> Option<()> {
         if self.started {
-            let message = message(&mut self.asked, 1)?;
-            self.ask(message[0], &message[5..]);
+            let message = message(&mut self.request_bytes, 1)?;
+            self.read_request(message[0], &message[5..]);
             return Some(());
         }
-        let message = message(&mut self.asked, 0)?;
+        let message = message(&mut self.request_bytes, 0)?;
         let is_encryption = number(&message, 4).is_some_and(|code| ENCRYPTION_REQUESTS.contains(&code));
         self.bytes_due += usize::from(is_encryption);
         self.started = !is_encryption;
         Some(())
     }
 
-    fn next_answered(&mut self) -> Option<Option<Piece>> {
+    fn next_answer(&mut self) -> Option<Option<Piece>> {
         if self.bytes_due > 0 {
-            let byte = take(&mut self.answered, 1)?;
+            let byte = take(&mut self.answer_bytes, 1)?;
             self.bytes_due -= 1;
             return Some(Some(Piece::plain(&byte)));
         }
-        let message = message(&mut self.answered, 1)?;
+        let message = message(&mut self.answer_bytes, 1)?;
         Some(match message[0] {
             b'Z' => {
                 let mut bytes = std::mem::take(&mut self.held);
@@ -87,13 +87,13 @@ impl Messages {
 }
 
 impl Conversation for Messages {
-    fn asked(&mut self, bytes: &[u8]) {
-        self.asked.extend(bytes);
-        while self.next_asked().is_some() {}
+    fn client_sent(&mut self, bytes: &[u8]) {
+        self.request_bytes.extend(bytes);
+        while self.next_request().is_some() {}
     }
 
-    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece> {
-        self.answered.extend(bytes);
-        std::iter::from_fn(|| self.next_answered()).flatten().collect()
+    fn server_sent(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.answer_bytes.extend(bytes);
+        std::iter::from_fn(|| self.next_answer()).flatten().collect()
     }
 }

@@ -6,8 +6,8 @@ use super::{Conversation, Piece, take};
 
 #[derive(Default)]
 pub(crate) struct Replies {
-    asked: Vec<u8>,
-    answered: Vec<u8>,
+    request_bytes: Vec<u8>,
+    answer_bytes: Vec<u8>,
     requests: VecDeque<String>,
 }
 
@@ -34,20 +34,20 @@ fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 impl Conversation for Replies {
-    fn asked(&mut self, bytes: &[u8]) {
-        self.asked.extend(bytes);
-        while let Some(request) = value_end(&self.asked, 0).and_then(|end| take(&mut self.asked, end)) {
+    fn client_sent(&mut self, bytes: &[u8]) {
+        self.request_bytes.extend(bytes);
+        while let Some(request) = value_end(&self.request_bytes, 0).and_then(|end| take(&mut self.request_bytes, end)) {
             // The command and its first arguments; each follows a line with its length.
-            let words = request.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"$"));
-            let text: Vec<_> = words.take(4).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
+            let parts = request.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"$"));
+            let text: Vec<_> = parts.take(4).map(|part| String::from_utf8_lossy(part).trim().to_owned()).collect();
             self.requests.push_back(text.join(" "));
         }
     }
 
-    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece> {
-        self.answered.extend(bytes);
+    fn server_sent(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.answer_bytes.extend(bytes);
         let mut pieces = Vec::new();
-        while let Some(bytes) = value_end(&self.answered, 0).and_then(|end| take(&mut self.answered, end)) {
+        while let Some(bytes) = value_end(&self.answer_bytes, 0).and_then(|end| take(&mut self.answer_bytes, end)) {
             // A push message on a channel is not an answer.
             let answers = if bytes[0] == b'>' { None } else { self.requests.pop_front() };
             pieces.push(Piece { bytes, answers });

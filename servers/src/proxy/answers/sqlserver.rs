@@ -14,10 +14,10 @@ const TYPES: [u8; 9] = [1, 3, 4, 6, 7, 14, 16, 17, 18];
 
 #[derive(Default)]
 pub(crate) struct Packets {
-    asked: Vec<u8>,
+    request_bytes: Vec<u8>,
     /// The request, as far as it was received.
     request: Vec<u8>,
-    answered: Vec<u8>,
+    answer_bytes: Vec<u8>,
     /// The answer, as far as it was received. Its last token states that the server is done.
     answer: Vec<u8>,
     requests: VecDeque<String>,
@@ -37,9 +37,9 @@ fn text(request: &[u8]) -> String {
 }
 
 impl Conversation for Packets {
-    fn asked(&mut self, bytes: &[u8]) {
-        self.asked.extend(bytes);
-        while let Some(packet) = packet(&mut self.asked, &mut self.is_encrypted) {
+    fn client_sent(&mut self, bytes: &[u8]) {
+        self.request_bytes.extend(bytes);
+        while let Some(packet) = packet(&mut self.request_bytes, &mut self.is_encrypted) {
             self.request.extend(&packet[HEADER_BYTES..]);
             if packet[1] & IS_LAST != 0 {
                 self.requests.push_back(text(&std::mem::take(&mut self.request)));
@@ -47,17 +47,17 @@ impl Conversation for Packets {
         }
     }
 
-    fn answered(&mut self, bytes: &[u8]) -> Vec<Piece> {
-        self.answered.extend(bytes);
+    fn server_sent(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.answer_bytes.extend(bytes);
         let mut pieces = Vec::new();
-        while let Some(packet) = packet(&mut self.answered, &mut self.is_encrypted) {
+        while let Some(packet) = packet(&mut self.answer_bytes, &mut self.is_encrypted) {
             self.answer.extend(&packet);
             if packet[1] & IS_LAST != 0 {
                 pieces.push(Piece { bytes: std::mem::take(&mut self.answer), answers: self.requests.pop_front() });
             }
         }
         if self.is_encrypted {
-            self.answer.append(&mut self.answered);
+            self.answer.append(&mut self.answer_bytes);
             pieces.push(Piece { bytes: std::mem::take(&mut self.answer), answers: None });
         }
         pieces

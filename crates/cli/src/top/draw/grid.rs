@@ -34,32 +34,32 @@ const SPACE: usize = 2;
 /// The header and the rows, fitted to the width `room`.
 pub(super) fn fit<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> (Line, Vec<Line>) {
     let widths = widths(columns, rows, room);
-    let header: [Cell; N] = std::array::from_fn(|place| {
-        let right = rows.first().is_some_and(|row| row[place].right);
-        Cell { right, ..Cell::new(columns[place].title).style(DIM) }
+    let header: [Cell; N] = std::array::from_fn(|index| {
+        let right = rows.first().is_some_and(|row| row[index].right);
+        Cell { right, ..Cell::new(columns[index].title).style(DIM) }
     });
     (line(&header, &widths), rows.iter().map(|row| line(row, &widths)).collect())
 }
 
 /// The width of each column; `None` for a column that is omitted.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> [Option<usize>; N] {
-    let wanted: [usize; N] = std::array::from_fn(|place| {
-        rows.iter().map(|row| row[place].text.width()).max().unwrap_or(0).max(columns[place].title.width())
+    let wanted: [usize; N] = std::array::from_fn(|index| {
+        rows.iter().map(|row| row[index].text.width()).max().unwrap_or(0).max(columns[index].title.width())
     });
     let mut by_rank: Vec<usize> = (0..N).collect();
-    by_rank.sort_by_key(|place| columns[*place].rank);
+    by_rank.sort_by_key(|index| columns[*index].rank);
     let (mut widths, mut left) = ([None; N], room + SPACE);
-    for place in by_rank.iter().copied() {
-        let least = columns[place].least.map_or(wanted[place], |least| least.min(wanted[place]));
+    for index in by_rank.iter().copied() {
+        let least = columns[index].least.map_or(wanted[index], |least| least.min(wanted[index]));
         if least + SPACE > left {
             break;
         }
-        widths[place] = Some(least);
+        widths[index] = Some(least);
         left -= least + SPACE;
     }
-    for place in by_rank {
-        if let Some(width) = &mut widths[place] {
-            let more = (wanted[place] - *width).min(left);
+    for index in by_rank {
+        if let Some(width) = &mut widths[index] {
+            let more = (wanted[index] - *width).min(left);
             (*width, left) = (*width + more, left - more);
         }
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_less_is_cut_and_then_left_out() {
+    fn less_important_columns_are_cut_and_then_omitted() {
         let rows = [[Cell::new("a long name"), Cell::number(12_345), Cell::new("a long note")]];
         let shown = |room| {
             let (header, rows) = fit(&COLUMNS, &rows, room);

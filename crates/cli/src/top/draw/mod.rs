@@ -170,7 +170,7 @@ fn share(rows: u16, needs: [u16; 3]) -> [u16; 3] {
 
 /// The last line: the result of an action or a question, and the key hints.
 fn last_line(brush: &mut Brush<'_>, area: Rect, state: &State) {
-    let said = match (&state.asked, &state.said) {
+    let line = match (&state.confirming, &state.message) {
         (Some(job), _) => {
             let question = format!("cancel job {}? y/n", shortened(&job.to_string()));
             Line::new(question, status_style(Status::Retrying).bold())
@@ -179,10 +179,10 @@ fn last_line(brush: &mut Brush<'_>, area: Rect, state: &State) {
         (None, Some(StatusLine::Refused(text))) => Line::new(format!("● {text}"), status_style(Status::Dead)),
         (None, None) => Line::default(),
     };
-    let room = usize::from(area.width).saturating_sub(width(&said) + 2);
+    let room = usize::from(area.width).saturating_sub(width(&line) + 2);
     let keys = hints(state).into_iter().find(|keys| keys.width() <= room).unwrap_or_default();
     brush.write_right(area, 0, &Line::new(keys, DIM));
-    brush.write(area, 0, &clipped(said, usize::from(area.width)));
+    brush.write(area, 0, &clipped(line, usize::from(area.width)));
 }
 
 fn clipped(line: Line, room: usize) -> Line {

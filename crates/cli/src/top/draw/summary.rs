@@ -37,23 +37,23 @@ const BARS_MAX: usize = 60;
 
 /// The head line: the store, whether the screen is live, the workers and the time.
 pub(super) fn head(brush: &mut Brush<'_>, area: Rect, state: &State) {
-    let (word, like) = match state {
+    let (text, like) = match state {
         State { frozen: true, .. } => ("frozen", Status::Cancelled),
         State { trouble: Some(_), .. } => ("reconnecting", Status::Retrying),
-        State { look: None, .. } => ("looking", Status::Waiting),
+        State { snapshot: None, .. } => ("loading", Status::Waiting),
         _ => ("live", Status::Succeeded),
     };
     let mut right = Line::default();
-    if let Some(look) = &state.look {
-        let workers = look.workers;
+    if let Some(snapshot) = &state.snapshot {
+        let workers = snapshot.workers;
         let name = if workers.live == 1 { "worker" } else { "workers" };
         right = right.with(format!("{} {name}", format::number(workers.live)), Style::new());
         if workers.slots > 0 && area.width >= ROOMY {
             right = right.with(format!(", {} slots", format::number(workers.slots)), DIM);
         }
-        right = right.with(format!("  {}  ", format::local(look.at, "%H:%M:%S")), Style::new());
+        right = right.with(format!("  {}  ", format::local(snapshot.at, "%H:%M:%S")), Style::new());
     }
-    right = right.with(format!("● {word}"), status_style(like));
+    right = right.with(format!("● {text}"), status_style(like));
     let left = Line::new("Punctual", BOLD);
     let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + 4);
     brush.write(area, 0, &left.with(format!("  {}", cut(&state.store, room)), Style::new()));
@@ -94,8 +94,8 @@ pub(super) fn count_rows(width: u16) -> u16 {
 
 pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
     let (cell, columns) = columns(area.width);
-    for (place, status) in (0..).zip(COUNTED) {
-        let count = state.look.as_ref().and_then(|look| look.jobs.get(&status)).copied();
+    for (index, status) in (0..).zip(COUNTED) {
+        let count = state.snapshot.as_ref().and_then(|snapshot| snapshot.jobs.get(&status)).copied();
         // The rest of the cell is a dot, the status and spaces.
         let room = usize::from(cell) - 5 - status.as_str().len();
         let digits = match count.map(|count| (count, format::number(count))) {
@@ -105,8 +105,8 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
         };
         let style = if count.is_none_or(|count| count == 0) { DIM } else { Style::new() };
         let line = Line::new(format!("● {status}"), status_style(status)).with(format!(" {digits:>room$}"), style);
-        let x = area.x + place % columns * cell;
-        brush.write(Rect { x, width: cell - 1, ..area }, place / columns, &line);
+        let x = area.x + index % columns * cell;
+        brush.write(Rect { x, width: cell - 1, ..area }, index / columns, &line);
     }
 }
 
@@ -120,30 +120,38 @@ fn roughly(count: u64) -> String {
     }
 }
 
+/// A row with the rate of a flow, in the colour of a status.
+struct FlowRow {
+    label: &'static str,
+    flow: Flow,
+    like: Status,
+}
+
+const FLOWS: [FlowRow; 3] = [
+    FlowRow { label: "enqueued", flow: Flow::Enqueued, like: Status::Queued },
+    FlowRow { label: "succeeded", flow: Flow::Succeeded, like: Status::Succeeded },
+    FlowRow { label: "failed", flow: Flow::Failed, like: Status::Retrying },
+];
+
 /// Jobs per second, with a history as bars, and how long the oldest job has been due.
 pub(super) fn rates(brush: &mut Brush<'_>, area: Rect, state: &State) {
-    let flows = [
-        ("enqueued", Flow::Enqueued, Status::Queued),
-        ("succeeded", Flow::Succeeded, Status::Succeeded),
-        ("failed", Flow::Failed, Status::Retrying),
-    ];
-    for (row, (word, flow, like)) in (0..).zip(flows) {
-        let line = flow_line(state, word, flow, like, usize::from(area.width));
-        brush.write(area, row, &line);
+    for (row, flow) in (0..).zip(FLOWS) {
+        brush.write(area, row, &flow_line(state, &flow, usize::from(area.width)));
     }
     brush.write(area, RATE_ROWS - 1, &lateness(state));
 }
 
-fn flow_line(state: &State, word: &str, flow: Flow, like: Status, width: usize) -> Line {
+fn flow_line(state: &State, row: &FlowRow, width: usize) -> Line {
     const BEFORE: usize = 26;
     const AFTER: usize = 16;
+    let FlowRow { label, flow, like } = *row;
     let rate = state.rates.per_second(flow).map_or_else(|| "–".to_owned(), per_second);
     let room = width.saturating_sub(BEFORE + AFTER).min(BARS_MAX);
     let steps = state.rates.steps(flow, room);
     let peak = steps.iter().flatten().copied().fold(0.0, f64::max);
     let bars: String = steps.iter().map(|step| step.map_or(' ', |rate| bar(rate, peak))).collect();
     // The latest bar is always at the right edge, so that nothing shifts while the history fills.
-    let line = Line::plain(format!("{word:<13}{rate:>10}  ")).with(format!("{bars:>room$}"), status_style(like));
+    let line = Line::plain(format!("{label:<13}{rate:>10}  ")).with(format!("{bars:>room$}"), status_style(like));
     if peak == 0.0 { line } else { line.with(format!("  peak {}", per_second(peak)), DIM) }
 }
 
@@ -163,7 +171,7 @@ fn bar(rate: f64, peak: f64) -> char {
 
 fn lateness(state: &State) -> Line {
     let line = Line::plain("oldest queued ");
-    match state.look.as_ref().map(|look| &look.oldest) {
+    match state.snapshot.as_ref().map(|snapshot| &snapshot.oldest) {
         None => line.with(format!("{:>9}", "–"), DIM),
         Some(None) => line.with(format!("{:>9}", "none"), DIM),
         Some(Some(oldest)) => line

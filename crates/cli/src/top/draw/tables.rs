@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use super::{
     super::{
-        look::{JOBS_MAX, QueueRow},
+        poller::{JOBS_MAX, QueueRow},
         state::{Panel, State},
     },
     Brush,
@@ -93,22 +93,22 @@ fn rule(brush: &mut Brush<'_>, area: Rect, title: &Line) {
 
 /// The title of a panel, with the number of its rows.
 fn title(state: &State, panel: Panel) -> Line {
-    let (word, count) = match panel {
-        Panel::Queues => ("queues", state.look.as_ref().map(|look| look.queues.len() as u64)),
+    let (text, count) = match panel {
+        Panel::Queues => ("queues", state.snapshot.as_ref().map(|snapshot| snapshot.queues.len() as u64)),
         Panel::Running => ("running", count(state, Status::Processing)),
         Panel::Dead => ("dead", count(state, Status::Dead)),
     };
     let style = if state.panel == panel { BOLD | Effects::UNDERLINE } else { Style::new() };
     let count = count.map(format::number).unwrap_or_default();
-    Line::new(format!("{} ", panel as usize + 1), DIM).with(word, style).with(format!(" {count}"), DIM)
+    Line::new(format!("{} ", panel as usize + 1), DIM).with(text, style).with(format!(" {count}"), DIM)
 }
 
 fn count(state: &State, status: Status) -> Option<u64> {
-    state.look.as_ref()?.jobs.get(&status).copied()
+    state.snapshot.as_ref()?.jobs.get(&status).copied()
 }
 
 fn table(brush: &mut Brush<'_>, area: Rect, state: &mut State, panel: Panel) {
-    let Some(now) = state.look.as_ref().map(|look| look.at) else { return };
+    let Some(now) = state.snapshot.as_ref().map(|snapshot| snapshot.at) else { return };
     let room = usize::from(area.width);
     let (header, rows) = match panel {
         Panel::Queues => {
@@ -128,27 +128,34 @@ fn table(brush: &mut Brush<'_>, area: Rect, state: &mut State, panel: Panel) {
         return brush.write(area, 0, &Line::new(nothing(panel), DIM));
     }
     brush.write(area, 0, &header);
-    list(brush, below(area, 1), state, panel, &rows);
+    list(brush, below(area, 1), state, &PanelRows { panel, rows });
 }
 
-fn list(brush: &mut Brush<'_>, area: Rect, state: &mut State, panel: Panel, rows: &[Line]) {
+/// The rows of a panel's table.
+struct PanelRows {
+    panel: Panel,
+    rows: Vec<Line>,
+}
+
+fn list(brush: &mut Brush<'_>, area: Rect, state: &mut State, table: &PanelRows) {
+    let (panel, rows) = (table.panel, &table.rows);
     let room = usize::from(area.height);
     let first = state.first_row(panel, rows.len(), room);
     let in_front = state.panel == panel;
     if in_front {
         state.page = room;
     }
-    for (row, (place, line)) in (0..).zip(rows.iter().enumerate().skip(first).take(room)) {
-        if in_front && place == state.selected(panel) {
+    for (row, (index, line)) in (0..).zip(rows.iter().enumerate().skip(first).take(room)) {
+        if in_front && index == state.selected(panel) {
             brush.write(area, row, &bar(line, usize::from(area.width)));
         } else {
             brush.write(area, row, line);
         }
     }
-    let more = state.look.as_ref().is_some_and(|look| match panel {
+    let more = state.snapshot.as_ref().is_some_and(|snapshot| match panel {
         Panel::Queues => false,
-        Panel::Running => look.running.more,
-        Panel::Dead => look.dead.more,
+        Panel::Running => snapshot.running.more,
+        Panel::Dead => snapshot.dead.more,
     });
     let last = (first + room).min(rows.len());
     if more || first > 0 || last < rows.len() {

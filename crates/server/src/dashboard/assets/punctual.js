@@ -1,11 +1,11 @@
-// What pages do beyond being read: times that run, live changes, keys, copying, read-outs of charts.
+// Relative times, live updates, keyboard shortcuts, copying, selection, and values of charts.
 "use strict";
 
-// Times: as seen from now, and the exact instant in the viewer's own zone.
+// Times: relative to now; the tooltip shows the exact time in the zone of the browser.
 
 const units = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
 
-function inWords(seconds) {
+function formatDuration(seconds) {
   if (seconds < 10) return `${seconds < 1 ? Math.max(0, Math.round(seconds * 10) / 10) : seconds.toFixed(1)} s`;
   const [, size, word] = units.find(([below]) => seconds < below);
   return `${Math.round(seconds / size)} ${word}`;
@@ -16,23 +16,23 @@ const zoned = new Intl.DateTimeFormat("en-GB", {
   fractionalSecondDigits: 3, hourCycle: "h23", timeZoneName: "short",
 });
 
-function exactly(at) {
+function formatExact(at) {
   const part = Object.fromEntries(zoned.formatToParts(at).map(({ type, value }) => [type, value]));
   return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second}.${part.fractionalSecond} ${part.timeZoneName}`;
 }
 
-function tellTimes(root) {
+function updateTimes(root) {
   const now = Date.now();
   for (const time of root.querySelectorAll("time")) {
     const at = Date.parse(time.dateTime);
     if (Number.isNaN(at)) continue;
     if (!time.dataset.exact) {
-      time.dataset.exact = exactly(at);
+      time.dataset.exact = formatExact(at);
       time.title = time.dataset.exact;
     }
     if (time.classList.contains("exact")) { setText(time, time.dataset.exact); continue; }
     const seconds = (at - now) / 1000;
-    setText(time, seconds > 0 ? `in ${inWords(seconds)}` : `${inWords(-seconds)} ago`);
+    setText(time, seconds > 0 ? `in ${formatDuration(seconds)}` : `${formatDuration(-seconds)} ago`);
   }
 }
 
@@ -40,7 +40,7 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Live: the server says that something has changed; the page asks for itself again and takes over what differs.
+// Live updates: when the server reports a change, the page is fetched again, and the parts that differ are replaced.
 
 const live = { source: null, paused: false, busy: false, wanted: false };
 
@@ -60,17 +60,17 @@ function listen() {
   source.addEventListener("error", () => { if (live.source === source) mark("reconnecting"); });
 }
 
-function hush(state) {
+function stopListening(state) {
   live.source?.close();
   live.source = null;
   mark(state);
 }
 
-// Nothing moves under somebody's hands.
-function isHeld(part) {
+// A part is not replaced while the user works with it.
+function isInUse(part) {
   return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
     || part.querySelector("input:checked:not([name=fair])") !== null
-    || part.querySelector("details.ask[open]") !== null
+    || part.querySelector("details.confirm[open]") !== null
     || part.querySelector("table.rows:hover") !== null;
 }
 
@@ -83,7 +83,7 @@ async function refresh() {
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = part.id && fresh.getElementById(part.id);
-      if (other && !isHeld(part)) take(part, other);
+      if (other && !isInUse(part)) replacePart(part, other);
     }
   } catch {
     mark("reconnecting");
@@ -93,25 +93,25 @@ async function refresh() {
   }
 }
 
-// What the server sent last of each part, without its times, which run by themselves.
+// The last content of each part as the server sent it, without times, which are updated here.
 const sent = new WeakMap();
 
-function take(part, other) {
+function replacePart(part, other) {
   const text = other.innerHTML;
   const timeless = text.replace(/<time[^]*?<\/time>/g, (time) => time.match(/datetime="[^"]*"/)?.[0] ?? "");
   if (sent.get(part) === timeless) return;
   sent.set(part, timeless);
   const open = [...part.querySelectorAll("details")].map((one) => one.open);
   part.innerHTML = text;
-  part.querySelectorAll("details").forEach((one, place) => { if (place < open.length) one.open = open[place]; });
-  tellTimes(part);
+  part.querySelectorAll("details").forEach((one, index) => { if (index < open.length) one.open = open[index]; });
+  updateTimes(part);
   countPicked();
   showRow();
 }
 
-// Keys.
+// Keyboard shortcuts.
 
-const row = { id: null, place: -1 };
+const row = { id: null, index: -1 };
 
 function rows() {
   return [...document.querySelectorAll("table.rows tbody tr:not(.sub)")];
@@ -120,7 +120,7 @@ function rows() {
 function showRow() {
   const all = rows();
   all.forEach((one) => one.classList.remove("at"));
-  const found = (row.id && document.getElementById(row.id)) || all[row.place];
+  const found = (row.id && document.getElementById(row.id)) || all[row.index];
   found?.classList.add("at");
   return found;
 }
@@ -129,8 +129,8 @@ function move(by) {
   const all = rows();
   if (!all.length) return;
   const from = all.indexOf(document.querySelector("tr.at"));
-  row.place = Math.min(all.length - 1, Math.max(0, from + by));
-  row.id = all[row.place].id || null;
+  row.index = Math.min(all.length - 1, Math.max(0, from + by));
+  row.id = all[row.index].id || null;
   showRow()?.scrollIntoView({ block: "nearest" });
 }
 
@@ -145,22 +145,22 @@ function pressButton(key) {
   picked.querySelector(`button[value=${verb}]`)?.click();
 }
 
-let going = false;
+let awaitingPage = false;
 const keys = {
   "/": () => {
     const field = [...document.querySelectorAll("input[name=q]")].find((one) => one.offsetParent);
     if (field) field.focus(); else location.href = "/jobs";
   },
   "?": () => document.getElementById("help")?.showModal(),
-  g: () => { going = true; setTimeout(() => { going = false; }, 1500); },
+  g: () => { awaitingPage = true; setTimeout(() => { awaitingPage = false; }, 1500); },
   j: () => move(1),
   k: () => move(-1),
   x: () => document.querySelector("tr.at input[name=id]")?.click(),
   Enter: () => document.querySelector("tr.at td.main a")?.click(),
   r: () => pressButton("r"),
   c: () => pressButton("c"),
-  p: () => { live.paused = !live.paused; if (live.paused) hush("paused"); else listen(); },
-  Escape: () => document.querySelectorAll("details.ask[open]").forEach((one) => { one.open = false; }),
+  p: () => { live.paused = !live.paused; if (live.paused) stopListening("paused"); else listen(); },
+  Escape: () => document.querySelectorAll("details.confirm[open]").forEach((one) => { one.open = false; }),
 };
 
 document.addEventListener("keydown", (event) => {
@@ -169,8 +169,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && typing) { event.target.blur(); return; }
   if (typing || document.querySelector("dialog[open]")) return;
   if (event.key === "Enter" && event.target.matches("a, button, summary, input")) return;
-  if (going) {
-    going = false;
+  if (awaitingPage) {
+    awaitingPage = false;
     const to = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
     if (to) { event.preventDefault(); to.click(); return; }
   }
@@ -180,7 +180,7 @@ document.addEventListener("keydown", (event) => {
   action();
 });
 
-// Copying, choosing, asking.
+// Copying, selection, confirmation.
 
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest("[data-copy]");
@@ -189,7 +189,7 @@ document.addEventListener("click", async (event) => {
     copy.classList.add("copied");
     setTimeout(() => copy.classList.remove("copied"), 1200);
   }
-  for (const open of document.querySelectorAll("details.ask[open]")) {
+  for (const open of document.querySelectorAll("details.confirm[open]")) {
     if (!open.contains(event.target)) open.open = false;
   }
 });
@@ -212,18 +212,18 @@ function countPicked() {
 
 // Charts: values under the pointer.
 
-function readOut(event) {
+function showValues(event) {
   const svg = event.target.closest?.("svg[data-chart]");
   document.querySelectorAll(".readout, .cursor").forEach((one) => one.remove());
   if (!svg) return;
   const data = JSON.parse(svg.dataset.chart);
   const box = svg.getBoundingClientRect();
   const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
-  let place = 0;
-  data.x.forEach((at, index) => { if (Math.abs(at - x) < Math.abs(data.x[place] - x)) place = index; });
+  let nearest = 0;
+  data.x.forEach((at, index) => { if (Math.abs(at - x) < Math.abs(data.x[nearest] - x)) nearest = index; });
   const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
   line.setAttribute("class", "cursor");
-  line.setAttribute("d", `M${data.x[place]} 8V${svg.viewBox.baseVal.height - 22}`);
+  line.setAttribute("d", `M${data.x[nearest]} 8V${svg.viewBox.baseVal.height - 22}`);
   svg.append(line);
   const out = document.createElement("div");
   out.className = "readout";
@@ -232,8 +232,8 @@ function readOut(event) {
     for (const text of [left, right]) { const span = document.createElement("span"); span.textContent = text; one.append(span); }
     out.append(one);
   };
-  add(new Date(data.times[place]).toLocaleTimeString(), "");
-  for (const series of data.series) add(series.name, written(series.values[place], data.unit));
+  add(new Date(data.times[nearest]).toLocaleTimeString(), "");
+  for (const series of data.series) add(series.name, format(series.values[nearest], data.unit));
   const figure = svg.closest("figure");
   figure.append(out);
   const left = event.clientX - figure.getBoundingClientRect().left;
@@ -241,17 +241,17 @@ function readOut(event) {
   if (left > figure.clientWidth / 2) out.style.right = `${figure.clientWidth - left + 12}px`; else out.style.left = `${left + 12}px`;
 }
 
-function written(value, unit) {
+function format(value, unit) {
   if (value === null || value === undefined) return "–";
-  if (unit === "s") return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : inWords(value);
+  if (unit === "s") return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : formatDuration(value);
   return `${value.toLocaleString(undefined, { maximumFractionDigits: 2 })}${unit}`;
 }
 
-document.addEventListener("pointermove", readOut);
+document.addEventListener("pointermove", showValues);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && live.wanted) { live.wanted = false; refresh(); } });
-window.addEventListener("pagehide", () => hush("static"));
+window.addEventListener("pagehide", () => stopListening("static"));
 window.addEventListener("pageshow", listen);
 
-tellTimes(document);
-setInterval(() => tellTimes(document), 1000);
+updateTimes(document);
+setInterval(() => updateTimes(document), 1000);
 countPicked();

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use super::{
     super::{
         lanes::Served,
-        rows, statements as sql,
+        ready_keys, rows, statements as sql,
         take::{Plain, ReadyKey},
         value::{At, job_id},
     },
@@ -46,15 +46,16 @@ impl LimitedClaim<'_> {
     ) -> sqlx::Result<Candidates> {
         let names: Vec<String> = [String::new()].into_iter().chain(queues.iter().cloned()).collect();
         let limited: Vec<&str> =
-            queues.iter().filter(|queue| self.known.limits.contains_key(*queue)).map(String::as_str).collect();
+            queues.iter().filter(|queue| self.scan.queues.limits.contains_key(*queue)).map(String::as_str).collect();
         let mut limiters = vec![QueueLimiter::OPEN; names.len()];
         if !limited.is_empty() {
-            let passed = self.passed_queues(connection, &limited, now).await?;
+            let usages = self.queue_usages(connection, &limited, now).await?;
             let turns =
-                turns(connection, self.known, &limited.iter().map(|queue| (*queue, QUEUE)).collect::<Vec<_>>()).await?;
-            for ((queue, passed), clock) in limited.iter().zip(passed).zip(turns) {
+                turns(connection, self.scan.queues, &limited.iter().map(|queue| (*queue, QUEUE)).collect::<Vec<_>>())
+                    .await?;
+            for ((queue, usage), clock) in limited.iter().zip(usages).zip(turns) {
                 let number = names.partition_point(|name| name.as_str() < *queue);
-                limiters[number] = QueueLimiter { free: self.known.limits(queue).free(&passed, now), clock };
+                limiters[number] = QueueLimiter { free: self.scan.queues.limits(queue).free(&usage, now), clock };
             }
         }
         let clocks = limiters.iter().map(|limiter| limiter.clock).collect();
@@ -75,11 +76,11 @@ impl LimitedClaim<'_> {
         let limited = self.lanes_at(choice, false).into_iter().map(|(queue, lane)| (queue.as_str(), lane));
         let (lanes, found): (&[Served], &[(Served, ReadyKey)]) = match self.plain {
             Plain::Lanes(lanes) => (lanes, &[]),
-            Plain::Spots(spots) => (&[], spots),
+            Plain::Keys(keys) => (&[], keys),
         };
         let mut waiting: BTreeMap<&str, Vec<(Order, ReadyKey)>> = BTreeMap::new();
         if !found.is_empty() {
-            waiting.insert("", found.iter().map(|(lane, spot)| (order(lane, spot), *spot)).collect());
+            waiting.insert("", found.iter().map(|(lane, key)| (order(lane, key), *key)).collect());
         }
         let lanes: HashMap<i32, (&str, &Served)> = lanes
             .iter()
@@ -90,24 +91,24 @@ impl LimitedClaim<'_> {
         if lanes.is_empty() && waiting.is_empty() {
             return Ok(());
         }
-        let (times, ids) = bounds(self.look, lanes.values().map(|(_, lane)| *lane));
+        let (times, ids) = bounds(self.scan.mode, lanes.values().map(|(_, lane)| *lane));
         let rows = sqlx::query(*sql::PLAIN_FIRST)
             .bind(lanes.keys().copied().collect::<Vec<_>>())
             .bind(times)
             .bind(ids)
-            .bind(self.request.limit as i64)
+            .bind(self.scan.request.limit as i64)
             .fetch_all(&mut *connection)
             .await?;
         for row in &rows {
-            let place = ReadyKey { lane: row.try_get(0)?, run_at: rows::instant(row, 1)?, id: job_id(row.try_get(2)?) };
-            let Some((queue, lane)) = lanes.get(&place.lane) else { continue };
-            waiting.entry(queue).or_default().push((order(lane, &place), place));
+            let key = ready_keys::read(row)?;
+            let Some((queue, lane)) = lanes.get(&key.lane) else { continue };
+            waiting.entry(queue).or_default().push((order(lane, &key), key));
         }
         let shares: Vec<(&str, &str)> = waiting.keys().map(|queue| (*queue, KEYLESS)).collect();
-        let turns = turns(connection, self.known, &shares).await?;
+        let turns = turns(connection, self.scan.queues, &shares).await?;
         for ((name, mut jobs), turn) in waiting.into_iter().zip(turns) {
             jobs.sort_unstable_by_key(|(order, _)| *order);
-            let (queue, limits) = (choice.number(name), self.known.limits(name));
+            let (queue, limits) = (choice.number(name), self.scan.queues.limits(name));
             let turn = turn.max(choice.queues[queue].clock);
             choice.keys.push(None);
             choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
@@ -125,7 +126,7 @@ impl LimitedClaim<'_> {
         let lanes: HashMap<i32, &Served> =
             self.lanes_at(choice, true).into_iter().map(|(_, lane)| (lane.number, lane)).collect();
         let query = sqlx::query(*sql::HEADS).bind(lanes.keys().copied().collect::<Vec<_>>());
-        let rows = query.bind(self.request.limit as i64).fetch_all(&mut *connection).await?;
+        let rows = query.bind(self.scan.request.limit as i64).fetch_all(&mut *connection).await?;
         let mut found: BTreeMap<QueueKey, (u64, Vec<i32>)> = BTreeMap::new();
         for row in &rows {
             let head = found.entry((row.try_get(1)?, row.try_get(2)?)).or_default();
@@ -133,23 +134,23 @@ impl LimitedClaim<'_> {
             head.1.push(row.try_get(0)?);
         }
         let keys: BTreeSet<QueueKey> = found.keys().cloned().collect();
-        let passed = key_usages(connection, self.known, &keys, now).await?;
-        let (mut wanted, first) = (Wanted::default(), choice.lines.len());
-        for ((number, ((name, key), (turn, lanes))), passed) in found.into_iter().enumerate().zip(passed) {
-            let (queue, limits) = (choice.number(&name), self.known.limits(&name));
-            let free = limits.key_free(&passed, now);
+        let usages = key_usages(connection, self.scan.queues, &keys, now).await?;
+        let (mut first_jobs, first) = (FirstJobs::default(), choice.lines.len());
+        for ((number, ((name, key), (turn, lanes))), usage) in found.into_iter().enumerate().zip(usages) {
+            let (queue, limits) = (choice.number(&name), self.scan.queues.limits(&name));
+            let free = limits.key_free(&usage, now);
             for lane in lanes {
-                wanted.add(number, &key, lane, free.min(self.request.limit as u32));
+                first_jobs.add(number, &key, lane, free.min(self.scan.request.limit as u32));
             }
             let (turn, step) = (turn.max(choice.queues[queue].clock), limits.step(Some(&key)));
             choice.keys.push(Some(key));
             choice.lines.push(Line { queue, free, turn, step, jobs: Default::default() });
         }
-        for row in &wanted.read(connection).await? {
-            let place = ReadyKey { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
-            if let Some(lane) = lanes.get(&place.lane) {
+        for row in &first_jobs.read(connection).await? {
+            let key = ReadyKey { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
+            if let Some(lane) = lanes.get(&key.lane) {
                 let number = first + row.try_get::<i32, _>(0)? as usize;
-                choice.lines[number].jobs.push_back((order(lane, &place), place));
+                choice.lines[number].jobs.push_back((order(lane, &key), key));
             }
         }
         for line in &mut choice.lines[first..] {
@@ -158,7 +159,8 @@ impl LimitedClaim<'_> {
         Ok(())
     }
 
-    async fn passed_queues(
+    /// The usage of the limits of queues, in their order.
+    async fn queue_usages(
         &self,
         connection: &mut PgConnection,
         queues: &[&str],
@@ -167,33 +169,33 @@ impl LimitedClaim<'_> {
         let rows = sqlx::query(*sql::HELD_OF_QUEUES).bind(queues).bind(At(now)).fetch_all(&mut *connection).await?;
         let running: HashMap<String, i64> =
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
-        let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.known.limits.get(*queue)?.rate?)));
+        let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.scan.queues.limits.get(*queue)?.rate?)));
         let rates: Vec<_> = rates.collect();
-        let lately: HashMap<&str, Vec<_>> =
+        let recent: HashMap<&str, Vec<_>> =
             rates.iter().map(|(queue, ..)| *queue).zip(starts(connection, &rates, now).await?).collect();
-        let passed = |queue: &&str| LimitUsage {
+        let usage = |queue: &&str| LimitUsage {
             running: running.get(*queue).copied().unwrap_or(0) as u32,
-            starts: lately.get(queue).cloned().unwrap_or_default(),
+            starts: recent.get(queue).cloned().unwrap_or_default(),
         };
-        Ok(queues.iter().map(passed).collect())
+        Ok(queues.iter().map(usage).collect())
     }
 }
 
-/// The sort order of a position within the claim.
-fn order(lane: &Served, place: &ReadyKey) -> Order {
-    Order { rank: lane.rank as u32, run_at: place.run_at, tie: place.id.to_bits() }
+/// The sort order of a job within the claim.
+fn order(lane: &Served, key: &ReadyKey) -> Order {
+    Order { rank: lane.rank as u32, run_at: key.run_at, tie: key.id.to_bits() }
 }
 
-/// The jobs that a claim reads, by key and lane.
+/// How many of the first jobs of each key and lane a claim reads.
 #[derive(Default)]
-struct Wanted {
+struct FirstJobs {
     numbers: Vec<i32>,
     keys: Vec<String>,
     lanes: Vec<i32>,
     counts: Vec<i64>,
 }
 
-impl Wanted {
+impl FirstJobs {
     fn add(&mut self, number: usize, key: &str, lane: i32, count: u32) {
         if count > 0 {
             self.numbers.push(number as i32);

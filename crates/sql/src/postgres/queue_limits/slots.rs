@@ -18,7 +18,7 @@ pub(crate) async fn release(store: &Core, worker: WorkerId, attempts: &[AttemptI
     let ended = attempts.iter().map(|attempt| (*attempt, worker)).collect();
     let freed = release_each(&mut unit, store.sessions.clock(), ended).await?;
     unit.done().await?;
-    tell(store, freed);
+    announce(store, freed);
     Ok(())
 }
 
@@ -65,9 +65,9 @@ pub(crate) async fn release_all_of(
 }
 
 /// Notifies waiting claims if slots were released.
-pub(crate) fn tell(store: &Core, freed: bool) {
+pub(crate) fn announce(store: &Core, freed: bool) {
     if freed {
-        store.hints.tell_work();
+        store.hints.notify_work();
     }
 }
 

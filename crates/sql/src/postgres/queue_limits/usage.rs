@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The usage of a limit, with all recorded starts.
-pub(crate) async fn passed(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<LimitUsage> {
+pub(crate) async fn usage_of(store: &Core, queue: &str, key: Option<&str>) -> sqlx::Result<LimitUsage> {
     let mut unit = store.sessions.single().await?;
     let held = match key {
         Some(key) => sqlx::query(*sql::HELD_OF_KEYS).bind([queue]).bind([key]),
@@ -47,8 +47,8 @@ pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: u
         .map(drop)
 }
 
-/// Checks whether keys may start a job; returns when the first of those that their rates hold back may.
-pub(super) async fn look_at(
+/// Evaluates whether keys may start a job; returns when the first of those that their rates hold back may.
+pub(super) async fn evaluate(
     connection: &mut PgConnection,
     known: &QueueSnapshot,
     keys: &BTreeSet<QueueKey>,
@@ -58,24 +58,24 @@ pub(super) async fn look_at(
         return Ok(None);
     }
     close(connection, keys).await?;
-    let passed = key_usages(connection, known, keys, now).await?;
-    let (mut open, mut marks) = (Vec::new(), Vec::new());
-    for ((queue, key), passed) in keys.iter().zip(passed) {
+    let usages = key_usages(connection, known, keys, now).await?;
+    let (mut open, mut wakeups) = (Vec::new(), Vec::new());
+    for ((queue, key), usage) in keys.iter().zip(usages) {
         let limits = known.limits(queue);
-        if limits.key_free(&passed, now) > 0 {
+        if limits.key_free(&usage, now) > 0 {
             open.push((queue.as_str(), key.as_str()));
         } else if let Some(rate) = limits.key_rate {
             // A released slot adds a wake-up; the passing of time does not.
-            marks.push((queue, rate.opens_at(&passed.starts, now), key));
+            wakeups.push((queue, rate.opens_at(&usage.starts, now), key));
         }
     }
-    marks.retain(|(_, at, _)| *at > now);
+    wakeups.retain(|(_, at, _)| *at > now);
     let mut opens_at = None;
-    if !marks.is_empty() {
+    if !wakeups.is_empty() {
         let rows = sqlx::query(*sql::INSERT_WAKEUPS)
-            .bind(marks.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
-            .bind(marks.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
-            .bind(marks.iter().map(|(.., key)| *key).collect::<Vec<_>>())
+            .bind(wakeups.iter().map(|(queue, ..)| *queue).collect::<Vec<_>>())
+            .bind(wakeups.iter().map(|(_, at, _)| At(*at)).collect::<Vec<_>>())
+            .bind(wakeups.iter().map(|(.., key)| *key).collect::<Vec<_>>())
             .fetch_all(&mut *connection)
             .await?;
         let times = rows.iter().map(|row| rows::instant(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
@@ -116,24 +116,24 @@ pub(super) async fn key_usages(
     keys: &BTreeSet<QueueKey>,
     now: Timestamp,
 ) -> sqlx::Result<Vec<LimitUsage>> {
-    let mut passed = vec![LimitUsage::default(); keys.len()];
+    let mut usages = vec![LimitUsage::default(); keys.len()];
     if keys.is_empty() {
-        return Ok(passed);
+        return Ok(usages);
     }
     let (queues, names) = queues_and_keys(keys);
     for row in
         sqlx::query(*sql::HELD_OF_KEYS).bind(queues).bind(names).bind(At(now)).fetch_all(&mut *connection).await?
     {
-        passed[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
+        usages[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
     }
     let rated = keys.iter().enumerate().filter_map(|(number, (queue, key))| {
         Some((number, (queue.as_str(), key.as_str(), known.limits.get(queue)?.key_rate?)))
     });
     let (numbers, rates): (Vec<usize>, Vec<_>) = rated.unzip();
     for (number, starts) in numbers.into_iter().zip(starts(connection, &rates, now).await?) {
-        passed[number].starts = starts;
+        usages[number].starts = starts;
     }
-    Ok(passed)
+    Ok(usages)
 }
 
 /// Recent starts of limits, in their order.

@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 use crate::usage;
 
-/// The place in which a scenario creates its stores.
+/// Creates the stores of scenarios on one server.
 #[derive(Debug)]
-pub struct Place {
+pub struct StoreFactory {
     /// The address of the store.
     pub url: String,
     /// The database engine.
@@ -52,8 +52,8 @@ enum Ground {
     },
 }
 
-impl Place {
-    /// Creates a place for the engine of `store`, in schemas or databases whose names begin with `punctual_{purpose}_`.
+impl StoreFactory {
+    /// Creates stores of the engine of `store`, in schemas or databases whose names begin with `punctual_{purpose}_`.
     /// The data of `store` itself is never touched.
     pub async fn new(store: &str, purpose: &str) -> Result<Self> {
         let kind = store.split(':').next().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Place {
         Ok(Self { url, engine: info.engine.to_owned(), engine_version: info.version, settings, ground })
     }
 
-    /// Connects to a new, empty store in this place.
+    /// Connects to a new, empty store.
     pub async fn fresh(&self, name: &str) -> Result<Punctual> {
         Ok(Punctual::connect(&self.fresh_url(name).await?).await?)
     }
@@ -94,7 +94,7 @@ impl Place {
         Ok(Some(PgConnection::connect_with(&options.connect).await?))
     }
 
-    /// The address of a new, empty store in this place.
+    /// The address of a new, empty store.
     pub async fn fresh_url(&self, name: &str) -> Result<String> {
         self.ground.fresh_url(&self.url, name).await
     }
@@ -118,22 +118,22 @@ impl Place {
     }
 
     async fn dispatcher_info(&self, field: &str) -> Option<f64> {
-        let info: String = self.ask_dispatcher("INFO").await.ok()?;
+        let info: String = self.query_dispatcher("INFO").await.ok()?;
         info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
     }
 
     /// Removes all data from Redis.
     pub(crate) async fn empty_dispatcher(&self) -> Result<()> {
-        self.ask_dispatcher("FLUSHALL").await
+        self.query_dispatcher("FLUSHALL").await
     }
 
-    async fn ask_dispatcher<T: redis::FromRedisValue>(&self, command: &str) -> Result<T> {
+    async fn query_dispatcher<T: redis::FromRedisValue>(&self, command: &str) -> Result<T> {
         let Ground::Database { dispatcher: Some(dispatcher), .. } = &self.ground else { bail!("no Redis given") };
         let mut connection = redis::Client::open(dispatcher.as_str())?.get_multiplexed_async_connection().await?;
         Ok(redis::cmd(command).query_async(&mut connection).await?)
     }
 
-    /// The schema of the store `name` in this place, if the engine has schemas.
+    /// The schema of the store `name`, if the engine has schemas.
     pub(crate) fn schema(&self, name: &str) -> Option<String> {
         match &self.ground {
             Ground::Database { prefix, .. } => Some(own(prefix, name)),

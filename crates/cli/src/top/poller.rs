@@ -112,7 +112,7 @@ impl Poller {
 
     /// Reads a snapshot. `around` is the index of the selected queue: if there are very many, those near it are
     /// queried.
-    pub(crate) async fn look(&self, around: usize) -> Result<Snapshot, Error> {
+    pub(crate) async fn snapshot(&self, around: usize) -> Result<Snapshot, Error> {
         let views = self.admin.queues().await?;
         let mut jobs: BTreeMap<Status, u64> = Status::ALL.into_iter().map(|status| (status, 0)).collect();
         for (status, count) in views.iter().flat_map(|queue| &queue.jobs) {
@@ -167,10 +167,10 @@ impl Poller {
         let first = around.saturating_sub(OLDEST_MAX_QUEUES / 2);
         let first = first.min(queues.len().saturating_sub(OLDEST_MAX_QUEUES));
         let mut rows = Vec::with_capacity(queues.len());
-        for (place, queue) in queues.into_iter().enumerate() {
-            let looked_at = (first..first + OLDEST_MAX_QUEUES).contains(&place);
+        for (index, queue) in queues.into_iter().enumerate() {
+            let is_near = (first..first + OLDEST_MAX_QUEUES).contains(&index);
             let queued = queue.jobs.get(&Status::Queued).is_some_and(|count| *count > 0);
-            let oldest = if looked_at && queued { self.oldest(Some(queue.name.clone())).await? } else { None };
+            let oldest = if is_near && queued { self.oldest(Some(queue.name.clone())).await? } else { None };
             rows.push(QueueRow { queue, oldest_due_ms: oldest.map(|oldest| oldest.due_ms) });
         }
         Ok(rows)

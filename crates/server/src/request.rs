@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// The caller and the context of a request.
-pub(crate) struct Call {
+pub(crate) struct RequestContext {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
-    pub(crate) once: Option<IdempotencyKey>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
     /// The upgrade to a socket, on routes that are sockets.
     pub(crate) upgrade: Option<WebSocketUpgrade>,
     /// The client's connection, if known; it is not kept open.
@@ -32,30 +32,30 @@ pub(crate) struct IdempotencyKey {
     pub(crate) fingerprint: [u8; 32],
 }
 
-impl Call {
+impl RequestContext {
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.app.punctual
     }
 
     /// Enqueues jobs; only once per idempotency key, if the request has one.
     pub(crate) async fn enqueue(&self, jobs: Vec<Draft>) -> Result<Vec<Enqueued>, Problem> {
-        Ok(self.maker().await?.enqueue_all(jobs).await?)
+        Ok(self.client().await?.enqueue_all(jobs).await?)
     }
 
     /// Submits a workflow; only once per idempotency key, if the request has one.
     pub(crate) async fn submit(&self, workflow: Workflow) -> Result<WorkflowId, Problem> {
-        Ok(self.maker().await?.submit(workflow).await?)
+        Ok(self.client().await?.submit(workflow).await?)
     }
 
-    /// The client that makes jobs; with an idempotency key, a repeated request makes the same jobs.
-    async fn maker(&self) -> Result<Punctual, Problem> {
+    /// The client that enqueues jobs; with an idempotency key, a repeated request enqueues the same jobs.
+    async fn client(&self) -> Result<Punctual, Problem> {
         let punctual = self.app.punctual.clone().continuing(trace_of(&self.headers));
-        let Some(IdempotencyKey { key, fingerprint }) = &self.once else { return Ok(punctual) };
+        let Some(IdempotencyKey { key, fingerprint }) = &self.idempotency_key else { return Ok(punctual) };
         // Keys are scoped to a token, so that tokens do not share keys.
         let key = format!("{} {key}", self.caller.id());
-        let once = punctual.idempotent_request(key, *fingerprint).await?;
-        once.ok_or_else(|| {
-            Problem::new(Code::KeyReused, "this Idempotency-Key was used for another request within a day")
+        let client = punctual.idempotent_request(key, *fingerprint).await?;
+        client.ok_or_else(|| {
+            Problem::new(Code::KeyReused, "this Idempotency-Key was used for a different request in the last 24 hours")
         })
     }
 
