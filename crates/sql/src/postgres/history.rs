@@ -1,6 +1,6 @@
 //! Histories of jobs: events and attempts, from the stored events and the rows of the jobs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     Attempt, AttemptId, AttemptStatus, Event, EventId, History, Job, JobId, Status, Timestamp, WorkerId,
@@ -18,7 +18,8 @@ use super::{
 
 /// The histories of jobs, in the order of the request; that of an unknown job is empty.
 pub(crate) async fn histories(store: &Core, ids: &[JobId]) -> sqlx::Result<Vec<History>> {
-    let jobs = rows_of(store, *sql::JOBS, ids).await?;
+    let distinct: BTreeSet<JobId> = ids.iter().copied().collect();
+    let jobs = rows_of(store, *sql::JOBS, &Vec::from_iter(distinct)).await?;
     let last_event = |row: &PgRow| Ok((row.try_get(0).map(job_id)?, rows::instant(row, 31)?));
     let mut stored = stored_events(store, jobs.iter().map(last_event).collect::<sqlx::Result<_>>()?).await?;
     let history = |row: &PgRow| {
