@@ -38,7 +38,7 @@ impl Punctual {
     /// # let punctual = punctual_client::Punctual::connect(&url).await?;
     /// let mut ada = punctual.subscribe("ada", Some(0)).await?;
     /// punctual.notify("ada", &"your report is ready").await?;
-    /// let stored = ada.next().await?;
+    /// let notification = ada.next().await?;
     /// assert_eq!(notification.message.as_str(), "\"your report is ready\"");
     /// // A client that reconnects passes the number of its last message, and receives those after it.
     /// assert!(punctual.notifications("ada", notification.id, 100).await?.is_empty());
