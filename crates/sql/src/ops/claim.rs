@@ -380,7 +380,7 @@ fn assign(tx: &mut Tx<'_>, request: &ClaimRequest, job: &ReadyJob<'_>, queued: Q
         flow,
         limit_key: limit_key.clone(),
     };
-    running.insert(tx, id)?;
+    running.insert(tx.db, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
     tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at));
     let claimed = ClaimedJob {

@@ -54,8 +54,9 @@ use self::{
 use crate::{
     db::Db,
     ops::{
+        finish::finish,
         store::{names::*, store_by_operations},
-        tx::{Tx, finish},
+        tx::Tx,
     },
     wakes::Wakes,
 };

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     db::{Db, Row},
-    ops::tx::{Tx, finish},
+    ops::{finish::finish, tx::Tx},
 };
 
 /// A connection.
