@@ -54,7 +54,7 @@ pub(crate) async fn enqueue(
             Err(refused) if ids == Ids::New && error::is_unique_violation(&refused) => ids = Ids::Unknown,
             // A parent changed state between being read and being locked.
             Err(refused) if tries < TRIES_MAX && error::is_concurrent_change(&refused) => tries += 1,
-            Err(refused) if tries < TRIES_MAX && partition_creation::is_conflict(&refused) => {
+            Err(refused) if tries < TRIES_MAX && error::is_partition_conflict(&refused) => {
                 tries += 1;
                 // Waits for the process that creates the partition, or creates it if that process was killed.
                 make_days_of(store, jobs, Effort::Any).await?;
