@@ -42,7 +42,7 @@ const AMBIGUOUS_TYPES: [(&str, &[&str]); 2] =
 const CIRCLES: [(&str, usize); 6] = [
     ("crates/cli", 6),
     ("crates/server", 10),
-    ("crates/sql", 23),
+    ("crates/sql", 20),
     ("crates/testkit", 2),
     ("crates/verify", 2),
     ("crates/worker", 4),
