@@ -16,7 +16,8 @@
 //! | settle | `settle` |
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
-//! | operators' actions | `change`, `workflows`, `queues` |
+//! | operators' actions | `change`, `workflows`, `queue_settings` |
+//! | which settings of queues do claims know? | `queues` |
 //! | jobs, counters, lists | `read`, `list` |
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
@@ -24,7 +25,7 @@
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
-//! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
+//! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
 //! | what another store transfers | `import` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
@@ -49,6 +50,7 @@ mod lanes;
 mod list;
 mod locking;
 mod maintenance;
+mod maintenance_state;
 mod notifications;
 mod options;
 mod partition_creation;
@@ -58,6 +60,7 @@ mod partitions;
 mod plans;
 mod ports;
 mod queue_limits;
+mod queue_settings;
 mod queues;
 mod read;
 mod ready_keys;
