@@ -15,7 +15,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
-    enqueue, partition_retention,
+    enqueue, old_partitions,
     queues::QueueSnapshot,
     rows,
     statements::{self as sql, DispatchedBy},
@@ -130,11 +130,9 @@ async fn import_jobs(
     records: &[Record],
     jobs: &[NewJob],
 ) -> sqlx::Result<usize> {
-    if jobs
-        .iter()
-        .any(|job| partition_retention::is_old(super::partitions::Day::of(job.id.timestamp()), store.clock_now()))
+    if jobs.iter().any(|job| old_partitions::is_old(super::partitions::Day::of(job.id.timestamp()), store.clock_now()))
     {
-        partition_retention::share(connection).await?;
+        old_partitions::share(connection).await?;
     }
     let lane = |(record, lane): (&Record, i32)| {
         if record.job.is_suspect() { store.lanes.of_suspect(&record.job.spec).unwrap_or(lane) } else { lane }

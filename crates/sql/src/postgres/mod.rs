@@ -24,7 +24,8 @@
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
-//! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
+//! | partitions of days | `partitions`, `partition_creation` |
+//! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
 //! | what another store transfers | `import` |
 //! | what `punctual doctor` checks | `diagnostics` |
@@ -52,8 +53,10 @@ mod locking;
 mod maintenance;
 mod maintenance_state;
 mod notifications;
+mod old_partitions;
 mod options;
 mod partition_creation;
+mod partition_replacement;
 mod partition_retention;
 mod partitions;
 #[cfg(test)]
