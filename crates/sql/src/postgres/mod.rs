@@ -2,11 +2,13 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how is it opened, and used in an application's transaction? | `store`, `options`; what its operations share: `core` |
+//! | how is it opened? | `store`, `options`; what its operations share: `core` |
+//! | how is it used in an application's transaction? | `store`, `guest` |
 //! | the operations that are not on the hot path | `ports` |
 //! | which tables are there? | `migrations/`, applied by `schema` |
 //! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
-//! | how are connections set up? | `url`, `session`, `clock` |
+//! | how are connections set up? | `url`, `connection_settings`, `session`, `clock` |
+//! | which server is it, and how is it cleared for tests? | `server` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
 //! | how do enqueues share a commit? | `batcher` |
 //! | in which order are rows locked? | `locking` |
@@ -36,6 +38,7 @@ mod change;
 mod changes;
 mod claim;
 mod clock;
+mod connection_settings;
 mod core;
 mod diagnostics;
 mod dispatch;
@@ -44,6 +47,7 @@ mod error;
 mod flow;
 #[cfg(test)]
 mod golden;
+mod guest;
 mod history;
 mod import;
 mod keys;
@@ -72,6 +76,7 @@ mod rows;
 mod scan_bounds;
 mod schedules;
 mod schema;
+mod server;
 mod session;
 mod settle;
 mod statements;
@@ -89,6 +94,6 @@ pub use sqlx;
 pub use self::{
     options::Options,
     schema::MIGRATIONS,
-    session::{drop_schemas, server_settings},
+    server::{drop_schemas, server_settings},
     store::PostgresStore,
 };
