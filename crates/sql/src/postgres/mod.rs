@@ -29,7 +29,7 @@
 //! | partitions of days | `partitions`, `partition_creation` |
 //! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
-//! | what another store transfers | `import` |
+//! | what another store transfers | `import`, `imported_jobs` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
 mod backoff;
@@ -50,6 +50,7 @@ mod golden;
 mod guest;
 mod history;
 mod import;
+mod imported_jobs;
 mod keys;
 mod lanes;
 mod list;
