@@ -39,11 +39,10 @@ const AMBIGUOUS_TYPES: [(&str, &[&str]); 2] =
     [("crates/core", &["Order"]), ("crates/sql", &["Options", "Patience", "Sessions"])];
 
 /// Crates with files that use each other in circles, and the number of these files.
-const CIRCLES: [(&str, usize); 4] = [
+const CIRCLES: [(&str, usize); 3] = [
     ("crates/server", 10),
     ("crates/sql", 37),
     ("crates/testkit", 2),
-    ("crates/worker", 4),
 ];
 
 /// Former names, and the names to use.
