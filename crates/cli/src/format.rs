@@ -16,8 +16,6 @@ pub(crate) use punctual::core::{
 use punctual::{Status, Timestamp, core::LogLevel};
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
-use crate::text;
-
 /// The status line on the screen, if there is one: log lines must not be written into it.
 static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
 
@@ -131,11 +129,6 @@ pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
         Ok(instant) => instant.to_zoned(zone.clone()).strftime(format).to_string(),
         Err(_) => at.to_string(),
     }
-}
-
-/// Prints names and values, one line each.
-pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
-    text::print(&text::facts(rows));
 }
 
 /// An amount of memory from the configuration: `256MiB`, `64MB`, `1GiB`, or a number of bytes.

@@ -30,7 +30,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request) -> Resp
 }
 
 async fn page(app: &App, request: Request) -> Result<String, Problem> {
-    auth::caller(app, request.method(), request.headers()).await?.must_have(Role::Read)?;
+    auth::caller(&app.tokens, request.method(), request.headers()).await?.must_have(Role::Read)?;
     let (store, admin, mut page) = (app.punctual.store(), app.punctual.admin("metrics"), Metrics::default());
     let info = store.info();
     page.family("punctual_info", "gauge", "Version of Punctual, and engine of its store.");

@@ -16,6 +16,7 @@ use crate::{
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
+    text,
 };
 
 /// Number of next runs that `show` prints.
@@ -154,7 +155,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         ("changed", Some(format!("{} by {}", format::exact(schedule.updated_at), schedule.updated_by))),
         ("payload", Some(schedule.payload_preview.to_string())),
     ];
-    format::facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    text::print_facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
     if !detail.upcoming.is_empty() {
         anstream::println!("\n{BOLD}Next runs{BOLD:#}");
         runs(&schedule.zone, &detail.upcoming, now);

@@ -20,7 +20,7 @@ use crate::{
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
-    traces,
+    text, traces,
 };
 
 /// Maximum wait of `--wait`.
@@ -177,7 +177,7 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
     if !detail.result.is_empty() {
         rows.push(("result", serde_json::to_string(&detail.result)?));
     }
-    format::facts(rows);
+    text::print_facts(rows);
     println!();
     if graph {
         let paint = |text: &str, status: Status| {

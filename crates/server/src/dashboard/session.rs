@@ -97,7 +97,7 @@ fn refuse(to: Option<&str>, problem: &Problem) -> Response {
 pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let end = async {
-        let caller = auth::authenticate(&app, &parts.headers).await?;
+        let caller = auth::authenticate(&app.tokens, &parts.headers).await?;
         let body = app.limits.read(&parts.headers, body).await?;
         let proof = form_urlencoded::parse(&body).find(|(name, _)| name == "csrf").map(|(_, proof)| proof.into_owned());
         auth::check_csrf(&caller, proof.as_deref().map(str::as_bytes))?;
