@@ -15,7 +15,7 @@ use punctual_bench::Scenario;
 
 pub(crate) use self::{
     enqueue::{Enqueue, OptionArgs},
-    http::{ListenArgs, TokenCommand},
+    http::{ListenArgs, TokensCommand},
     jobs::{FilterArgs, Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
@@ -79,17 +79,15 @@ pub(crate) enum Command {
     /// Manage queues: pause, resume, limits and defaults
     #[command(subcommand)]
     Queues(Queues),
-    /// List workers
-    Workers,
-    /// List held locks, or release one
-    Locks {
-        /// Release this lock, held by any owner
-        #[arg(long, value_name = "NAME")]
-        free: Option<String>,
-    },
+    /// Inspect workers
+    #[command(subcommand)]
+    Workers(WorkersCommand),
+    /// List and release locks
+    #[command(subcommand)]
+    Locks(LocksCommand),
     /// Manage API tokens
     #[command(subcommand)]
-    Token(TokenCommand),
+    Tokens(TokensCommand),
     /// Watch queues, rates, running and dead jobs in the terminal, with keys to pause, retry, cancel and open
     Top(Top),
     /// Count jobs by status and queue
@@ -114,6 +112,23 @@ pub(crate) enum Command {
     Completions {
         /// Shell
         shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// List workers with their queues and running jobs
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LocksCommand {
+    /// List held locks
+    List,
+    /// Release a lock of any owner
+    Release {
+        /// Lock name
+        name: String,
     },
 }
 

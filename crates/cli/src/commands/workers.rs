@@ -1,4 +1,4 @@
-//! `punctual workers`: lists workers.
+//! `punctual workers list`: lists workers.
 
 use anyhow::Result;
 use punctual::admin::is_live;

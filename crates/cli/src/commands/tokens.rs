@@ -1,11 +1,11 @@
-//! `punctual token`: manages API tokens.
+//! `punctual tokens`: manages API tokens.
 
 use anyhow::Result;
 use punctual::admin::Access;
 use serde_json::json;
 
 use crate::{
-    args::{Cli, TokenCommand},
+    args::{Cli, TokensCommand},
     commands::print_json,
     config::{Config, actor},
     exit::NotFound,
@@ -13,11 +13,11 @@ use crate::{
     table::{Cell, Table},
 };
 
-pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> Result<()> {
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Result<()> {
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
-    match command {
-        TokenCommand::Create { name, roles, expires } => {
+    match args {
+        TokensCommand::Create { name, roles, expires } => {
             let created = admin.create_token(name, roles.iter().copied(), expires.map(|span| span.0)).await?;
             if cli.json {
                 return print_json(&created);
@@ -25,7 +25,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             anstream::eprintln!("{DIM}{}: save it now: it will not be shown again{DIM:#}", created.token.id);
             println!("{}", created.secret);
         }
-        TokenCommand::List => {
+        TokensCommand::List => {
             let tokens = admin.tokens().await?;
             if cli.json {
                 return print_json(&json!({ "tokens": tokens }));
@@ -35,7 +35,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
                     Access::Open => "no token was ever created: the store is open",
                     Access::Closed { .. } => "no valid token: the store stays closed",
                 };
-                anstream::println!("{DIM}{how}; create one with punctual token create NAME --role admin{DIM:#}");
+                anstream::println!("{DIM}{how}; create one with punctual tokens create NAME --role admin{DIM:#}");
                 return Ok(());
             }
             let now = punctual.store().now();
@@ -54,13 +54,13 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             }
             table.print();
         }
-        TokenCommand::Revoke { id, allow_last_admin } => {
+        TokensCommand::Revoke { id, allow_last_admin } => {
             if !admin.revoke_token(*id, *allow_last_admin).await? {
-                return Err(NotFound(format!("token {id} not found; `punctual token list` lists all")).into());
+                return Err(NotFound(format!("token {id} not found; `punctual tokens list` lists all")).into());
             }
             println!("{id} is revoked; servers refuse it within a second");
         }
-        TokenCommand::Open => {
+        TokensCommand::Open => {
             admin.open_access().await?;
             println!(
                 "the store is open: servers on loopback addresses answer without a token until the next one is created"
