@@ -37,7 +37,7 @@ pub(crate) struct AlertsConfig {
     gather: Option<Span>,
     hold: Option<Span>,
     remind: Option<Span>,
-    look_every: Option<Span>,
+    check_interval: Option<Span>,
     dashboard: Option<String>,
     webhooks: BTreeMap<String, WebhookConfig>,
 }
@@ -93,8 +93,8 @@ impl AlertsConfig {
         if let Some(Span(period)) = self.remind {
             alerts = alerts.remind_every(period);
         }
-        if let Some(Span(period)) = self.look_every {
-            alerts = alerts.look_every(period);
+        if let Some(Span(interval)) = self.check_interval {
+            alerts = alerts.check_interval(interval);
         }
         match &self.dashboard {
             Some(url) => alerts.dashboard(url),

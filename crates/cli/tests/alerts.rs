@@ -91,7 +91,7 @@ fn until_the_first_check(shell: &Shell) {
 fn configure(shell: &Shell, url: &str) {
     std::fs::write(shell.path("alerts.secret"), format!("{SECRET}\n")).unwrap();
     let config = format!(
-        "[alerts]\ngather = \"0s\"\nhold = \"0s\"\nlook_every = \"200ms\"\n\
+        "[alerts]\ngather = \"0s\"\nhold = \"0s\"\ncheck_interval = \"200ms\"\n\
          [alerts.webhooks.ops]\nurl = \"{url}\"\nsecret_file = \"alerts.secret\"\n"
     );
     std::fs::write(shell.path("punctual.toml"), config).unwrap();
@@ -130,7 +130,7 @@ fn a_webhook_of_the_environment_uses_tls_with_trusted_certificates() {
     assert!(make.output().unwrap().status.success());
     let _receiver = Receiver::start(&shell, &["cert.pem", "key.pem"]);
     let url = format!("https://localhost:{}/", Receiver::port(&shell));
-    std::fs::write(shell.path("punctual.toml"), "[alerts]\ngather = \"0s\"\nlook_every = \"200ms\"\n").unwrap();
+    std::fs::write(shell.path("punctual.toml"), "[alerts]\ngather = \"0s\"\ncheck_interval = \"200ms\"\n").unwrap();
     let start = |trusted: bool| {
         let mut command = shell.command(&["work"]);
         command.env("PUNCTUAL_ALERT_URL", &url).env("PUNCTUAL_ALERT_SECRET", SECRET);

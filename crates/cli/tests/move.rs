@@ -92,7 +92,7 @@ fn everything_is_moved_and_continues() {
         let diagnostics: Value =
             serde_json::from_slice(&shell.run(&["doctor", "--json", "--store", store]).stdout).unwrap();
         let of_store =
-            |diagnostic: &&Value| ["counters", "places", "events"].contains(&diagnostic["check"].as_str().unwrap());
+            |diagnostic: &&Value| ["counters", "indexes", "events"].contains(&diagnostic["check"].as_str().unwrap());
         let sound: Vec<&Value> = diagnostics["diagnostics"].as_array().unwrap().iter().filter(of_store).collect();
         assert!(sound.len() == 3 && sound.iter().all(|diagnostic| diagnostic["ok"] == true), "{diagnostics}");
         // A key is held as before, and waiting jobs continue.

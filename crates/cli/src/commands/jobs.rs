@@ -174,7 +174,7 @@ async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selecti
     bar.set_length(preview.count);
     bar.set_message(verb.to_string());
     let show = |done: BulkDone| {
-        bar.set_position(done.changed + done.passed_over);
+        bar.set_position(done.changed + done.skipped);
         ControlFlow::Continue(())
     };
     let done = admin.bulk(verb, filter, show).await?;
@@ -185,7 +185,7 @@ async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selecti
     println!(
         "{} jobs changed, {} skipped (state changed meanwhile)",
         format::number(done.changed),
-        format::number(done.passed_over)
+        format::number(done.skipped)
     );
     Ok(())
 }

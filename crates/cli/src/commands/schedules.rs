@@ -116,7 +116,7 @@ fn state(schedule: &ScheduleView) -> Cell {
 }
 
 fn when(schedule: &ScheduleView) -> String {
-    schedule.in_words.trim_end_matches('.').to_owned()
+    schedule.cron_description.trim_end_matches('.').to_owned()
 }
 
 /// A run in the user's time zone; with seconds if they are not zero.

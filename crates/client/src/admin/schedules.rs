@@ -32,7 +32,7 @@ pub struct ScheduleView {
     /// Its cron expression.
     pub cron: String,
     /// The cron expression in words.
-    pub in_words: String,
+    pub cron_description: String,
     /// The time zone of the cron expression.
     pub zone: String,
     /// Whether it is enabled; otherwise it is paused, or has a problem.
@@ -87,7 +87,7 @@ impl ScheduleView {
             id: schedule.id,
             name: spec.name.clone(),
             cron: spec.cron.clone(),
-            in_words: spec.timing().map_or_else(|problem| problem.to_string(), |timing| timing.describe()),
+            cron_description: spec.timing().map_or_else(|problem| problem.to_string(), |timing| timing.describe()),
             zone: spec.zone.clone(),
             enabled: schedule.enabled,
             problem: schedule.problem.clone(),
