@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use crate::{
     ClockStep, Event, Job, JobId, OnParentFailure, QueueSettings, Rate, Relative, Status, Timestamp, WorkerId,
-    WorkerRecord, limiter::LimitUsage, time,
+    WorkerRecord,
+    death::{Death, reason_of_death},
+    limiter::LimitUsage,
+    time,
 };
 
 /// Maximum number of jobs that a sentence names.
@@ -116,7 +119,7 @@ pub enum Cause {
     WorkerLost,
     /// The job succeeded.
     Succeeded,
-    /// The job failed, and has no retries left.
+    /// The job is dead: it is not retried.
     Dead,
     /// The job was cancelled.
     Cancelled,
@@ -392,16 +395,7 @@ impl Facts {
             Status::Dead => {
                 let fault =
                     job.error.as_ref().map(|fault| format!(": {}", first_line(&fault.message))).unwrap_or_default();
-                let spent = if job.attempt >= job.spec.max_attempts {
-                    "no retries left"
-                } else {
-                    "failed permanently by its handler"
-                };
-                let text = format!(
-                    "It has been dead for {ago}, after {} attempt{}, {spent}{fault}",
-                    job.attempt,
-                    s(job.attempt as usize)
-                );
+                let text = format!("It has been dead for {ago}, {}{fault}", reason_of_death(&Death::of(job)));
                 reason(Cause::Dead, text, format!("Retry it: punctual jobs retry {}", job.id))
             }
             Status::Cancelled => reason(Cause::Cancelled, format!("It was cancelled {ago} ago{by}{why}"), again),

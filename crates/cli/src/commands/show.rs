@@ -76,7 +76,8 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
         }
         Status::Succeeded => format!("Succeeded{}, tried {tries}", at(job.finished_at)),
         Status::Dead => {
-            format!("Dead{}, failed {tries}; continue it with: punctual jobs retry {}", at(job.finished_at), job.id)
+            let (ago, why) = (at(job.finished_at), job.reason_of_death());
+            format!("Dead{ago}, {why}; retry it: punctual jobs retry {}", job.id)
         }
         Status::Cancelled => format!("Cancelled{}", at(job.finished_at)),
         Status::Deleted => format!("Deleted{}", at(Some(job.updated_at))),
