@@ -73,9 +73,9 @@ pub struct ScheduleView {
     pub payload_preview: Value,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When an operator or its owner last changed, triggered or backfilled it.
+    /// When it was last changed, triggered or backfilled; its occurrences are not changes.
     pub updated_at: Timestamp,
-    /// The actor of the last change.
+    /// The actor of the last change; `punctual` if Punctual disabled or corrected it.
     pub updated_by: String,
 }
 
