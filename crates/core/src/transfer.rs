@@ -305,14 +305,14 @@ pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<St
     for (what, count) in &left {
         let there = right.get(what).copied().unwrap_or(0);
         if there != *count {
-            lines.push(format!("{what}: {count} here, {there} there"));
+            lines.push(format!("{what}: {count} in the source, {there} in the target"));
         }
     }
     lines.extend(
         right
             .iter()
             .filter(|(what, _)| !left.contains_key(*what))
-            .map(|(what, count)| format!("{what}: 0 here, {count} there")),
+            .map(|(what, count)| format!("{what}: 0 in the source, {count} in the target")),
     );
     Ok(lines)
 }

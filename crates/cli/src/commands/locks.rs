@@ -36,7 +36,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin) -> Result<()> {
         return print_json(&json!({ "locks": locks }));
     }
     if locks.is_empty() {
-        anstream::println!("{DIM}no lock is held{DIM:#}");
+        anstream::println!("{DIM}no locks are held{DIM:#}");
         return Ok(());
     }
     let now = punctual.store().now();

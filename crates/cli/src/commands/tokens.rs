@@ -32,8 +32,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Res
             }
             if tokens.is_empty() {
                 let how = match admin.access().await? {
-                    Access::Open => "no token was ever created: the store is open",
-                    Access::Closed { .. } => "no valid token: the store stays closed",
+                    Access::Open => "no tokens were created yet: the store is open",
+                    Access::Closed { .. } => "no valid tokens: the store stays closed",
                 };
                 anstream::println!("{DIM}{how}; create one with punctual tokens create NAME --role admin{DIM:#}");
                 return Ok(());
@@ -63,7 +63,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Res
         TokensCommand::Open => {
             admin.open_access().await?;
             println!(
-                "the store is open: servers on loopback addresses answer without a token until the next one is created"
+                "the store is open: servers on loopback addresses accept requests without a token until the next one is created"
             );
         }
     }

@@ -272,7 +272,7 @@ impl Admin {
                 if job.existing { filled.existing += 1 } else { filled.enqueued.push(job.id) }
             }
         }
-        let what = format!("filled from {since} to {until}: {} jobs", filled.enqueued.len());
+        let what = format!("backfilled from {since} to {until}: {} jobs", filled.enqueued.len());
         self.edit(name, &what, |_, _| Ok(Some(Vec::new()))).await?;
         Ok(filled)
     }
