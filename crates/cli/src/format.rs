@@ -168,7 +168,9 @@ pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
 pub(crate) fn parse_past(text: &str) -> Result<Past, String> {
     match text.parse::<Span>() {
         Ok(Span(ago)) => Ok(Past::Ago(ago)),
-        Err(_) => parse_instant(text).map(Past::At).map_err(|error| format!("{error}; or how long ago, such as 24h")),
+        Err(_) => parse_instant(text)
+            .map(Past::At)
+            .map_err(|error| format!("{error}; or a time span before now, such as 24h")),
     }
 }
 

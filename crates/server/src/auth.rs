@@ -102,7 +102,7 @@ pub(crate) async fn authenticate(tokens: &Tokens, headers: &HeaderMap) -> Result
     }
     Err(Problem::new(
         Code::Unauthorized,
-        "authentication required: send a token as `Authorization: Bearer …`; create one with `punctual token create`",
+        "authentication required: send a token as `Authorization: Bearer …`; create one with `punctual tokens create`",
     ))
 }
 
@@ -158,7 +158,7 @@ fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
 fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
     let refused = |what: &str| {
         let detail = format!(
-            "{what}; while no tokens exist, only requests from this machine are accepted: create a token with `punctual token create`"
+            "{what}; while no tokens exist, only requests from this machine are accepted: create a token with `punctual tokens create`"
         );
         Err(Problem::new(Code::Forbidden, detail))
     };

@@ -80,7 +80,7 @@ pub struct Tls {
 pub enum StartError {
     /// The address is not loopback and there is no valid token: every host on the network would have full access.
     #[error(
-        "{0} can be reached from other hosts, and there is no valid token: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
+        "{0} can be reached from other hosts, and there is no valid token: create one with `punctual tokens create NAME --role admin`, or listen on 127.0.0.1"
     )]
     NoTokens(SocketAddr),
     /// The address is not loopback and there is no TLS, so that tokens could be read on the network.

@@ -72,7 +72,7 @@ pub enum Cause {
     WorkerLost,
     /// The job succeeded.
     Succeeded,
-    /// The job failed, and has no retries left.
+    /// The job is dead: it is not retried.
     Dead,
     /// The job was cancelled.
     Cancelled,

@@ -5,7 +5,11 @@ use super::{
     reason::{Cause, Reason, reason},
     words::{first_line, s, some},
 };
-use crate::{OnParentFailure, Relative, Status, time};
+use crate::{
+    OnParentFailure, Relative, Status,
+    death::{Death, reason_of_death},
+    time,
+};
 
 impl Facts {
     /// Reported for statuses that depend on a time: a requested start time, the time of a retry, the end of a lease.
@@ -113,16 +117,7 @@ impl Facts {
             Status::Dead => {
                 let fault =
                     job.error.as_ref().map(|fault| format!(": {}", first_line(&fault.message))).unwrap_or_default();
-                let spent = if job.attempt >= job.spec.max_attempts {
-                    "no retries left"
-                } else {
-                    "failed permanently by its handler"
-                };
-                let text = format!(
-                    "It has been dead for {ago}, after {} attempt{}, {spent}{fault}",
-                    job.attempt,
-                    s(job.attempt as usize)
-                );
+                let text = format!("It has been dead for {ago}, {}{fault}", reason_of_death(&Death::of(job)));
                 reason(Cause::Dead, text, format!("Retry it: punctual jobs retry {}", job.id))
             }
             Status::Cancelled => reason(Cause::Cancelled, format!("It was cancelled {ago} ago{by}{why}"), again),

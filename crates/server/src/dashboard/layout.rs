@@ -107,7 +107,7 @@ fn navigation(context: &PageContext, under: &str) -> Markup {
                         span.muted title="The token of this session" { (name) }
                         @if context.request.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
                     },
-                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual token create`." { "no authentication" },
+                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual tokens create`." { "no authentication" },
                 }
             }
         }

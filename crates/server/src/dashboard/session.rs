@@ -139,7 +139,7 @@ fn form(to: Option<&str>, problem: Option<&str>) -> Markup {
         "Log in",
         &html! {
             h1 { "Punctual" }
-            p.muted { "Log in with a token. Create one with " code { "punctual token create NAME --role admin" } "." }
+            p.muted { "Log in with a token. Create one with " code { "punctual tokens create NAME --role admin" } "." }
             @if let Some(problem) = problem { p.wrong role="alert" { (problem) } }
             form method="post" action="/login" {
                 @if let Some(to) = to { input type="hidden" name="to" value=(to); }
