@@ -2,14 +2,20 @@
 //!
 //! A limiter counts live leases and recent starts. Slots are never returned to it explicitly, so none can leak. An
 //! execution whose job was cancelled counts until its handler has ended, at most until its lease ends.
+//!
+//! A claim reads [`Candidates`], chooses the jobs that start, and writes the [`Records`] of those.
 
+mod candidates;
 mod lines;
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-pub use self::lines::{Line, Order, QueueLimiter, choose};
+pub use self::{
+    candidates::{CandidateQueue, Candidates, Choice, KeyLimiter, LimitKey, Records, StartRecord},
+    lines::{Line, Order, QueueLimiter, choose},
+};
 use crate::{AttemptId, Invalid, Timestamp, WorkerId, check, limits};
 
 /// Concurrency and rate limits of a queue, for the queue as a whole and for each concurrency key.
@@ -51,12 +57,6 @@ static NONE: Limits = Limits {
     weights: BTreeMap::new(),
 };
 
-/// Whether a queue enters another round of turns when its turn changes from `from` to `to`: the time to remove keys
-/// whose turn is behind it.
-pub const fn begins_round(from: u64, to: u64) -> bool {
-    from / TURN < to / TURN
-}
-
 impl Limits {
     /// The limits of a queue without settings.
     pub fn none() -> &'static Self {
@@ -97,6 +97,15 @@ impl Limits {
         free(self.key_limit(), self.key_rate, passed, now)
     }
 
+    /// Whether jobs of a key may start now, by the limits of the key alone.
+    pub fn key_state(&self, passed: &LimitUsage, now: Timestamp) -> KeyState {
+        if self.key_free(passed, now) > 0 {
+            return KeyState::Open;
+        }
+        let reopens_at = self.key_rate.and_then(|rate| rate.reopens_at(&passed.starts, now));
+        reopens_at.map_or(KeyState::Full, KeyState::OpensAt)
+    }
+
     /// How many jobs of a key may run at once.
     pub const fn key_limit(&self) -> Option<u32> {
         match self.key_concurrency {
@@ -125,6 +134,18 @@ fn check_count(field: &'static str, count: Option<u32>, min: u32) -> Result<(), 
 fn free(limit: Option<u32>, rate: Option<Rate>, passed: &LimitUsage, now: Timestamp) -> u32 {
     let slots = limit.map_or(u32::MAX, |limit| limit.saturating_sub(passed.running));
     slots.min(rate.map_or(u32::MAX, |rate| rate.free(&passed.starts, now)))
+}
+
+/// Whether jobs of a key may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// A job may start now.
+    Open,
+    /// No job may start before a slot is freed, or before its rate allows a start at this time. The key must be checked
+    /// then: a freed slot leads to a check, the passing of time does not.
+    OpensAt(Timestamp),
+    /// No job may start before a slot is freed.
+    Full,
 }
 
 /// The usage of a limit: current executions and recent starts.
@@ -206,6 +227,11 @@ impl Rate {
         ends.sort_unstable();
         ends.into_iter().find(|end| self.free(starts, *end) > 0).unwrap_or(now)
     }
+
+    /// Like [`opens_at`](Self::opens_at), if that is later than now.
+    pub fn reopens_at(self, starts: &[(Timestamp, u32)], now: Timestamp) -> Option<Timestamp> {
+        Some(self.opens_at(starts, now)).filter(|at| *at > now)
+    }
 }
 
 impl FromStr for Rate {
@@ -265,6 +291,20 @@ mod tests {
         assert_eq!(opens_at, rate.moment(at(5)).after(rate.period));
         assert!(opens_at.since(at(645)) <= rate.period / 50);
         assert_eq!((limits.free(&passed, opens_at), limits.free(&passed, at(5_000))), (1, 3));
+    }
+
+    #[test]
+    fn a_key_opens_when_its_rate_allows_a_start_or_a_slot_is_freed() {
+        let rate = Rate { count: 1, period: Duration::from_secs(1) };
+        let limits = Limits { key_rate: Some(rate), ..Limits::default() };
+        let mut passed = LimitUsage { running: 0, starts: Vec::new() };
+        assert_eq!(limits.key_state(&passed, at(10)), KeyState::Open);
+        passed.starts.push((at(0), 1));
+        assert_eq!(limits.key_state(&passed, at(10)), KeyState::OpensAt(at(1_000)));
+        passed.running = 1;
+        assert_eq!(limits.key_state(&passed, at(10)), KeyState::OpensAt(at(1_000)));
+        assert_eq!(limits.key_state(&passed, at(1_000)), KeyState::Full, "only the slot is missing");
+        assert_eq!(Limits::none().key_state(&passed, at(10)), KeyState::Full);
     }
 
     #[test]
