@@ -1,7 +1,8 @@
 //! Lists of jobs, each read from an index in its order, with a maximum number of rows scanned per page.
 
 use punctual_core::{
-    Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+    Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, filter::Attributes,
+    limits::LIST_MAX_SCANNED_ROWS,
 };
 
 use super::{read, rows, statements as sql};
@@ -70,16 +71,11 @@ impl<'r> ListedJob<'r> {
     /// Checks the job against the filter, except for status and time.
     fn fits(&self, filter: &Filter) -> StoreResult<bool> {
         let Self { queue, name, row, user_column } = *self;
-        let same = |selected: &Option<String>, found: Option<&str>| {
-            selected.as_deref().is_none_or(|value| found == Some(value))
-        };
-        if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
+        let (user_id, correlation_id) = (row.get(user_column)?, row.get(user_column + 1)?);
+        if !filter.selects_attributes(Attributes { queue, name, user_id, correlation_id }) {
             return Ok(false);
         }
-        if !same(&filter.user_id, row.get(user_column)?) || !same(&filter.correlation_id, row.get(user_column + 1)?) {
-            return Ok(false);
-        }
-        if filter.tag.is_none() && filter.schedule.is_none() {
+        if !filter.depends_on_options() {
             return Ok(true);
         }
         Ok(filter.selects_options(&rows::document(row, user_column + 2)?.unwrap_or_default()))
@@ -111,12 +107,10 @@ fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> Sto
     let check = |row: &dyn Row| {
         let id = JobId::from_bytes(row.get(1)?);
         let status: Status = rows::word(row, 2)?;
-        let has_status =
-            if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
         let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
             && filter.until.is_none_or(|until| id.timestamp() < until);
         let candidate = ListedJob::of(row, 3)?;
-        Ok((id, row.get(0)?, has_status && in_time && candidate.fits(filter)?))
+        Ok((id, row.get(0)?, filter.selects_status(status) && in_time && candidate.fits(filter)?))
     };
     let label = labels(filter).next();
     let fetch = |before: JobId, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {

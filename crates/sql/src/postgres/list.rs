@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use punctual_core::{
-    Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
+    Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, filter::Attributes,
+    limits::LIST_MAX_SCANNED_ROWS,
 };
 use sqlx::{Row, postgres::PgRow};
 
@@ -134,7 +135,7 @@ impl Candidate {
             (Some(_), None) => None,
             (Some(selected), Some(found)) => Some(selected == found),
         };
-        let status = self.status.map(|status| has_selected_status(filter, status));
+        let status = self.status.map(|status| filter.selects_status(status));
         let user = is_selected(&filter.user_id, None);
         let (correlation, tag) = (is_selected(&filter.correlation_id, None), is_selected(&filter.tag, None));
         let (queue, name) = (is_selected(&filter.queue, queue), is_selected(&filter.name, name));
@@ -145,10 +146,6 @@ impl Candidate {
             all.into_iter().all(|found| found.is_some()).then_some(true)
         }
     }
-}
-
-fn has_selected_status(filter: &Filter, status: Status) -> bool {
-    if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) }
 }
 
 /// The selected jobs among the candidates whose attributes do not decide, found by reading the jobs.
@@ -166,16 +163,16 @@ async fn selected(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sq
 
 /// Whether a job is selected, by its row of the statement `LIST_DETAILS`.
 fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
-    let same = |selected: &Option<String>, column| -> sqlx::Result<bool> {
-        Ok(selected.is_none() || row.try_get::<Option<&str>, _>(column)? == selected.as_deref())
+    let attributes = Attributes {
+        queue: row.try_get(2)?,
+        name: row.try_get(3)?,
+        user_id: row.try_get(4)?,
+        correlation_id: row.try_get(5)?,
     };
-    if !has_selected_status(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
+    if !filter.selects_status(rows::word(row, 1)?) || !filter.selects_attributes(attributes) {
         return Ok(false);
     }
-    if !same(&filter.user_id, 4)? || !same(&filter.correlation_id, 5)? {
-        return Ok(false);
-    }
-    if filter.tag.is_none() && filter.schedule.is_none() {
+    if !filter.depends_on_options() {
         return Ok(true);
     }
     Ok(filter.selects_options(&rows::document(row, 6)?.unwrap_or_default()))
