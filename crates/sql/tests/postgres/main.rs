@@ -1,9 +1,11 @@
 //! Features that only PostgreSQL has: daily partitions, concurrent starts of several processes, a connection pooler,
-//! transactions of applications.
+//! transactions of applications. And what all of its statements write, compared with core's decisions.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod days;
+mod effects;
+mod tables;
 
 use std::time::Duration;
 
