@@ -19,11 +19,6 @@ const FILE_MAX_LINES: usize = 450;
 const LONG_FILES: [&str; 15] = [
     "crates/cli/tests/program.rs",
     "crates/core/src/explain.rs",
-    "crates/punctual/tests/alerts.rs",
-    "crates/punctual/tests/leases.rs",
-    "crates/punctual/tests/programs.rs",
-    "crates/punctual/tests/schedules.rs",
-    "crates/punctual/tests/worker.rs",
     "crates/redis/src/store.rs",
     "crates/sql/src/postgres/import.rs",
     "crates/sql/src/postgres/partition_retention.rs",
@@ -32,6 +27,11 @@ const LONG_FILES: [&str; 15] = [
     "crates/sql/src/sqlserver/session.rs",
     "crates/testkit/src/model/mod.rs",
     "crates/testkit/src/model/state.rs",
+    "tests/alerts.rs",
+    "tests/leases.rs",
+    "tests/programs.rs",
+    "tests/schedules.rs",
+    "tests/worker.rs",
 ];
 
 /// Names that denote several types of a crate.

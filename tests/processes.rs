@@ -3,16 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
+use std::{future, process::Stdio, time::Duration};
 
-use std::{future, sync::Arc, time::Duration};
-
-use common::{Holder, TestStore, until};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use punctual::{Context, Draft, JobId, Program, Punctual, RunningSupervisor, Status, Supervised, Supervisor, Worker};
+use punctual::{Draft, JobId, Punctual, RunningSupervisor, Status, Supervisor};
+use punctual_tests::{
+    Helper, Holder, Role, TestStore, helper, on_each_engine, roles::supervised::daemon_seconds, until,
+};
 use tokio::process::Command;
 
 on_each_engine! {
@@ -26,87 +26,7 @@ on_each_engine! {
     messages_of_worker_processes_reach_subscribers_of_the_supervisor
 }
 
-/// Too long to expire during a test.
-const LEASE: Duration = Duration::from_secs(3_600);
-
-#[test]
-#[ignore = "a process that other tests start"]
-fn worker_process() {
-    common::in_process(async |url: String| {
-        let link = Supervised::link().unwrap();
-        let punctual = Punctual::connect(&url).await.unwrap();
-        let ledger = Arc::new(common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref()));
-        let of_killers = Arc::clone(&ledger);
-        let program = Program::shell("echo here >&2; sleep 600 & wait").handler().unwrap();
-        let worker = Worker::builder(punctual.clone())
-            .handler("short", move |ctx: Context| {
-                ledger.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
-                async move {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                    Ok(None)
-                }
-            })
-            .handler("endless", |ctx: Context| async move {
-                ctx.info("here");
-                future::pending::<()>().await;
-                Ok(None)
-            })
-            .handler("kills", move |ctx: Context| {
-                of_killers.write(&format!("{} {}\n", ctx.id(), ctx.claim().job.run));
-                kill(Pid::this(), Signal::SIGKILL).unwrap();
-                future::pending()
-            })
-            .handler("notifies", |ctx: Context| async move {
-                ctx.notify("ada", &"hello").await?;
-                ctx.broadcast(&"all").await?;
-                Ok(None)
-            })
-            .handler("program", program)
-            .handler("daemon", Program::shell(daemon(&url)).handler().unwrap())
-            .concurrency(20)
-            .lease(LEASE)
-            .start()
-            .await
-            .unwrap();
-        link.work(&punctual, worker, future::pending()).await.unwrap();
-    });
-}
-
-/// The duration that the daemon of a test's programs sleeps, which identifies it: no other test uses the same.
-fn daemon_seconds(url: &str) -> String {
-    let digits = url.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    format!("600.{digits}")
-}
-
-/// A command that starts a process detached from its parent, group, session and environment.
-fn daemon(url: &str) -> String {
-    let seconds = daemon_seconds(url);
-    format!("(setsid env -i sleep {seconds} < /dev/null > /dev/null 2>&1 &); echo here >&2; sleep 600")
-}
-
-/// The body of a supervisor that is killed.
-#[test]
-#[ignore = "a process that other tests start"]
-fn supervisor_process() {
-    common::in_process(async |url: String| {
-        let punctual = Punctual::connect(&url).await.unwrap();
-        let _kept = Supervisor::new(punctual, 2, worker_command(&url)).start().unwrap();
-        future::pending::<()>().await;
-    });
-}
-
-/// The command that starts a worker process: this program again.
-fn worker_command(url: &str) -> impl Fn() -> Command + Send + Sync + 'static {
-    let (url, ledger) = (url.to_owned(), std::env::var_os("PUNCTUAL_TEST_LEDGER"));
-    move || {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "worker_process", "--ignored", "--nocapture", "--quiet"])
-            .env("PUNCTUAL_TEST_STORE", &url);
-        command.stdout(std::process::Stdio::null()).envs(ledger.iter().map(|path| ("PUNCTUAL_TEST_LEDGER", path)));
-        command
-    }
-}
+const HELPER: Helper = helper!();
 
 /// A supervisor in this process, and its workers.
 struct Fleet {
@@ -117,11 +37,11 @@ struct Fleet {
 
 impl Fleet {
     async fn start(test_store: TestStore, workers: usize, silence: Duration) -> Self {
-        let (punctual, command, ledger) =
-            (test_store.connect().await, worker_command(&test_store.url), test_store.ledger());
+        let punctual = test_store.connect().await;
+        let args = Role::SupervisedWorker.args(&test_store.url, &test_store.ledger());
         let command = move || {
-            let mut command = command();
-            command.env("PUNCTUAL_TEST_LEDGER", &ledger);
+            let mut command = Command::new(HELPER.program());
+            command.args(&args).stdout(Stdio::null());
             command
         };
         let supervisor = Supervisor::new(punctual.clone(), workers, command).silence(silence).start().unwrap();
@@ -301,7 +221,7 @@ async fn a_stop_that_cannot_wait_gives_jobs_back_at_once(new_store: impl Fn() ->
 async fn nothing_is_left_of_a_supervisor_that_is_killed(new_store: impl Fn() -> TestStore) {
     let test_store = new_store();
     let punctual = test_store.connect().await;
-    let supervisor = test_store.start("supervisor_process", 0);
+    let supervisor = HELPER.start(Role::Supervisor, &test_store);
     let draft = |name| Draft::new(name, &()).max_crashes(100);
     let jobs = punctual.enqueue_all([draft("endless"), draft("program")]).await.unwrap();
     let admin = punctual.admin("test");

@@ -2,12 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::time::Duration;
 
-use common::TestStore;
 use punctual::{
     Draft, JobId, OnParentFailure, Punctual,
     core::{
@@ -16,6 +12,7 @@ use punctual::{
         settle,
     },
 };
+use punctual_tests::{TestStore, on_each_engine};
 
 on_each_engine! {
     explain_names_the_cause_of_every_situation

@@ -2,74 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod common;
+use std::{collections::BTreeMap, time::Duration};
 
-use std::{
-    collections::BTreeMap,
-    fs::{File, OpenOptions, TryLockError},
-    io::Write,
-    path::PathBuf,
-    time::Duration,
-};
-
-use common::{TestStore, count, until};
 use punctual::{
-    Context, Draft, Failure, Filter, Job, Punctual, Status, Timestamp, Worker,
+    Draft, Filter, Punctual, Status, Timestamp,
     core::{Attempt, ClaimRequest, Claimed, Limits, Page, Rate, WorkerId},
     postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection},
 };
 use punctual_testkit::conformance::audit_store;
-use serde::{Deserialize, Serialize};
+use punctual_tests::{Helper, Role, TestStore, count, helper, on_each_engine, roles::limited::Guarded, until};
 
-/// Number of workers per process.
-const WORKERS: usize = 4;
+const HELPER: Helper = helper!();
 const PROCESSES: usize = 4;
-
-/// A job that holds a lock on a file of its key while it runs. The system releases the lock of a process that dies.
-#[derive(Serialize, Deserialize)]
-struct Guarded {
-    key: Option<String>,
-}
-
-impl Job for Guarded {
-    const NAME: &'static str = "guarded";
-    const MAX_ATTEMPTS: u32 = 1_000;
-    type State = PathBuf;
-    type Output = ();
-
-    fn concurrency_key(&self) -> Option<String> {
-        self.key.clone()
-    }
-
-    async fn run(self, _: Context, ledger: PathBuf) -> Result<(), Failure> {
-        let Some(key) = &self.key else { return Ok(()) };
-        let file = File::create(ledger.with_extension(key)).unwrap();
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            writeln!(OpenOptions::new().create(true).append(true).open(&ledger).unwrap(), "{key} twice at once")
-                .unwrap();
-        }
-        tokio::task::yield_now().await;
-        Ok(())
-    }
-}
-
-/// The body of the processes, with several workers each.
-#[test]
-#[ignore = "a process that other tests start"]
-fn workers_process() {
-    common::in_process(async |url: String| {
-        let lease = std::env::var("PUNCTUAL_TEST_LEASE_MS").unwrap().parse().unwrap();
-        let ledger = PathBuf::from(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap());
-        let mut workers = Vec::new();
-        for _ in 0..WORKERS {
-            let punctual = Punctual::connect(&url).await.unwrap();
-            let worker = Worker::builder(punctual).register::<Guarded>(ledger.clone()).concurrency(16);
-            workers.push(worker.lease(Duration::from_millis(lease)).start().await.unwrap());
-        }
-        std::future::pending::<()>().await;
-    });
-}
 
 /// A connection of another program that uses the same schema.
 async fn other_session(test_store: &TestStore) -> PgConnection {
@@ -128,7 +72,7 @@ on_each_engine! {
 
 /// Runs jobs to their end in several processes that are killed at random moments and restarted.
 async fn run_and_kill(test_store: &TestStore, punctual: &Punctual, jobs: usize, kills: usize) {
-    let start = || test_store.start("workers_process", 3_000);
+    let start = || HELPER.start(Role::LimitedWorkers, test_store);
     let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     for kill in 1..=kills {
         // Somewhere in the middle of the work.

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -12,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-use common::{TestStore, until};
 use punctual::{
     AttemptStatus, Context, Draft, Failure, HandlerResult, Job, Punctual, RetryPolicy, RunningWorker, Status, Worker,
     core, sqlite::rusqlite::Connection,
 };
 use punctual_testkit::{FaultyStore, When, conformance::audit_store};
+use punctual_tests::{TestStore, count, until};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
 
@@ -315,7 +313,7 @@ async fn a_worker_never_holds_more_jobs_than_it_can_run() {
             async move {
                 peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 // Unsettled jobs that have ended are held, too: at most as many again.
-                assert!(common::count(&store, Status::Processing).await <= 8);
+                assert!(count(&store, Status::Processing).await <= 8);
                 now.fetch_sub(1, Ordering::SeqCst);
                 Ok(None)
             }
@@ -328,7 +326,7 @@ async fn a_worker_never_holds_more_jobs_than_it_can_run() {
     worker.until_empty().await;
     worker.stop().await;
     assert!(most.load(Ordering::SeqCst) <= 4);
-    assert_eq!(common::count(&punctual, Status::Succeeded).await, 100);
+    assert_eq!(count(&punctual, Status::Succeeded).await, 100);
 }
 
 #[tokio::test]
@@ -388,7 +386,7 @@ async fn a_failing_store_delays_jobs_and_loses_none() {
         .unwrap();
     // Jobs of a claim whose answer was lost are claimed again when their lease expires, with one crash more.
     inner.enqueue_all((0..20).map(|n| Draft::new("x", &n).max_attempts(10))).await.unwrap();
-    until("all jobs to succeed", async || common::count(&inner, Status::Succeeded).await == 20).await;
+    until("all jobs to succeed", async || count(&inner, Status::Succeeded).await == 20).await;
     until("every fault to happen", async || faulty.faults_left() == 0).await;
     worker.stop().await;
     assert_eq!(audit_store(&**inner.store()).await, 20);

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{TestStore, until};
 use punctual::{Punctual, Subscription, admin::Retention};
+use punctual_tests::{TestStore, on_each_engine, until};
 
 on_each_engine! {
     a_subscriber_receives_each_message_once_and_in_order

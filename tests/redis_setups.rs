@@ -2,39 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{TestStore, until};
-use punctual::{Context, Draft, Punctual, Status, Worker};
+use punctual::{Context, Draft, Status, Worker};
 use punctual_servers::Redis;
+use punctual_tests::{
+    Helper, Process, Role, TestStore, helper,
+    roles::tls::{redis_diagnostic, runs_jobs},
+    until,
+};
 
+const HELPER: Helper = helper!();
 const LONG: Duration = Duration::from_secs(60);
-
-/// Runs jobs until Redis dispatches those of the queue: the first job makes it load the queue.
-async fn runs_jobs(punctual: &Punctual) {
-    let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
-    until("Redis to hand out the queue's jobs", async || {
-        let id = punctual.enqueue(Draft::new("x", &())).await.unwrap().id;
-        assert_eq!(punctual.wait(id, LONG).await.unwrap().status, Status::Succeeded);
-        redis_is_well(punctual).await.contains("default (")
-    })
-    .await;
-    worker.stop().await;
-}
-
-/// The diagnostic of the queues in Redis; empty if Redis cannot be reached.
-async fn redis_is_well(punctual: &Punctual) -> String {
-    let diagnostics = punctual.store().check().await.unwrap();
-    diagnostics.into_iter().find(|one| one.check == "redis queues").map(|one| one.message).unwrap_or_default()
-}
-
-/// The diagnostic of Redis itself.
-async fn redis_diagnostic(punctual: &Punctual) -> (bool, String) {
-    let diagnostics = punctual.store().check().await.unwrap();
-    diagnostics.into_iter().find(|one| one.check == "redis").map(|one| (one.ok, one.message)).unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_in_the_address_is_used_and_never_shown() {
@@ -62,31 +41,15 @@ async fn a_user_that_may_do_little_is_enough() {
     runs_jobs(&TestStore::postgres().dispatched_by(&address).connect().await).await;
 }
 
-/// The trusted certificates are those of the system, or of the file that SSL_CERT_FILE names, and are the same in the
-/// whole process.
-#[test]
-#[ignore = "a process that other tests start"]
-fn tls_process() {
-    common::in_process(async |url: String| {
-        let punctual = Punctual::connect(&url).await.unwrap();
-        if std::env::var("PUNCTUAL_TEST_TRUSTS").unwrap() == "yes" {
-            runs_jobs(&punctual).await;
-        } else {
-            let (ok, message) = redis_diagnostic(&punctual).await;
-            assert!(!ok && message.contains("certificate"), "{message}");
-        }
-    });
-}
-
 #[tokio::test]
 async fn tls_is_spoken_and_checked() {
     let redis = Redis::start_with_tls(&["--requirepass", "s3cret"]).unwrap();
     let address = format!("rediss://:s3cret@localhost:{}", redis.port());
     let test_store = TestStore::postgres().dispatched_by(&address);
-    let authority = redis.authority();
-    let trust = [("PUNCTUAL_TEST_TRUSTS", "yes"), ("SSL_CERT_FILE", authority.to_str().unwrap())];
-    assert!(test_store.start_with_env("tls_process", &trust).wait().success());
-    let doubting = test_store.start_with_env("tls_process", &[("PUNCTUAL_TEST_TRUSTS", "no")]);
+    let mut trusts = HELPER.command(Role::TrustsRedis, &test_store);
+    let trusting = Process::start(trusts.env("SSL_CERT_FILE", redis.authority()));
+    assert!(trusting.wait().success());
+    let doubting = HELPER.start(Role::DoubtsRedis, &test_store);
     assert!(doubting.wait().success(), "a client that does not trust it reports that");
 }
 

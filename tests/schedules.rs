@@ -2,24 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::{collections::BTreeMap, time::Duration};
 
-use common::{TestStore, until};
 use punctual::{
     Admin, Context, Draft, Error, Filter, JobId, ManualClock, ManualWorker, Misfire, Overlap, Page, Punctual,
     Recurring, Status, Timestamp, Worker,
     admin::{JobView, Put},
     core::{Schedule, ScheduleSave, schedule::Unreadable},
 };
+use punctual_tests::{Helper, TestStore, count, helper, on_each_engine, until};
 
-#[test]
-#[ignore = "a process that other tests start"]
-fn worker_process() {
-    common::worker_process();
-}
+const HELPER: Helper = helper!();
 
 on_each_engine! {
     each_misfire_policy_applies_after_three_hours
@@ -473,7 +466,7 @@ async fn several_thousand_schedules_of_the_same_second_come_in_pages(new_store: 
     scene.set("13:00:00");
     assert_eq!(scene.tick().await, 2_100);
     assert_eq!(scene.tick().await, 0);
-    assert_eq!(common::count(&scene.punctual, Status::Queued).await, 2_100);
+    assert_eq!(count(&scene.punctual, Status::Queued).await, 2_100);
 }
 
 /// Three processes, one of which is killed and replaced every ten seconds, and a thousand schedules that run every
@@ -491,7 +484,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_store: f
     let store = punctual.store();
     let first: BTreeMap<String, Timestamp> = cursors(&punctual).await;
     let begin = store.now();
-    let mut workers: Vec<_> = (0..3).map(|_| test_store.start_worker(5_000)).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| HELPER.start_worker(&test_store, 5_000)).collect();
     for round in 1..=6u64 {
         let passed = begin.after(Duration::from_secs(10 * round));
         until("ten seconds more of occurrences", async || {
@@ -499,7 +492,7 @@ async fn three_processes_that_are_killed_make_every_occurrence_once(new_store: f
         })
         .await;
         workers.remove(0).kill();
-        workers.push(test_store.start_worker(5_000));
+        workers.push(HELPER.start_worker(&test_store, 5_000));
     }
     drop(workers);
     let last = cursors(&punctual).await;

@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::{
     future,
     sync::{
@@ -15,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use common::{TestStore, until};
 use futures_util::future::BoxFuture;
 use punctual::{
     AttemptStatus, Context, Draft, Failure, HandlerResult, Program, Punctual, RetryPolicy, RunningWorker, Status,
@@ -24,6 +20,7 @@ use punctual::{
 };
 use punctual_servers::{Direction, Fault, Proxy};
 use punctual_testkit::{FaultyStore, When, conformance::audit_store};
+use punctual_tests::{TestStore, on_each_engine, until};
 
 on_each_engine! {
     a_cancel_frees_the_slot_of_a_key_only_when_the_handler_is_gone

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -12,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Holder, TestStore};
 use punctual::{
     Context, Draft, Status, Worker,
     sqlite::rusqlite::{Connection, TransactionBehavior},
 };
 use punctual_testkit::conformance::audit_store;
+use punctual_tests::{Holder, TestStore};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_write_of_another_program_delays_and_fails_nothing() {

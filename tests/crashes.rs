@@ -2,27 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{TestStore, count, fast_jobs, ids, until};
 use nix::sys::signal::Signal;
 use punctual::{Draft, Status};
 use punctual_testkit::conformance::audit_store;
+use punctual_tests::{Helper, Role, TestStore, count, helper, ids, on_each_engine, until};
 
-#[test]
-#[ignore = "a process that other tests start"]
-fn worker_process() {
-    common::worker_process();
-}
-
-#[test]
-#[ignore = "a process that other tests start"]
-fn enqueuer_process() {
-    common::enqueuer_process();
-}
+const HELPER: Helper = helper!();
 
 on_each_engine! {
     no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed
@@ -30,6 +17,11 @@ on_each_engine! {
     two_and_four_processes_never_run_the_same_attempt_twice
     a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_finished
     a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed
+}
+
+/// Jobs for the worker processes with a high crash limit.
+fn fast_jobs(count: usize) -> impl Iterator<Item = Draft> {
+    (0..count).map(|number| Draft::new("fast", &number).max_attempts(1_000).max_crashes(100))
 }
 
 /// Twenty times: a process that works at full speed on ten thousand queued jobs is killed, and another one takes over.
@@ -42,13 +34,13 @@ async fn no_job_is_lost_or_ends_twice_when_workers_are_killed_at_full_speed(new_
         let missing = QUEUED - count(&punctual, Status::Queued).await as usize;
         enqueued.extend(punctual.enqueue_all(fast_jobs(missing)).await.unwrap().into_iter().map(|job| job.id));
         let before = count(&punctual, Status::Succeeded).await;
-        let worker = test_store.start_worker(1_000);
+        let worker = HELPER.start_worker(&test_store, 1_000);
         // A different moment in each round, always in the middle of the work.
         let enough = before + 50 + 97 * round;
         until("the worker to work", async || count(&punctual, Status::Succeeded).await >= enough).await;
         worker.kill();
     }
-    let _last = test_store.start_worker(1_000);
+    let _last = HELPER.start_worker(&test_store, 1_000);
     let all = enqueued.len() as u64;
     until("all jobs to succeed", async || count(&punctual, Status::Succeeded).await == all).await;
     assert_eq!(ids(&punctual, Status::Succeeded).await, enqueued);
@@ -60,7 +52,7 @@ async fn every_acknowledged_job_is_there_when_enqueuers_are_killed(new_store: fn
     let test_store = new_store();
     let punctual = test_store.connect().await;
     for round in 1..=10 {
-        let enqueuer = test_store.start_enqueuer();
+        let enqueuer = HELPER.start(Role::Enqueuer, &test_store);
         until("some jobs to be acknowledged", async || test_store.ledger_lines().len() >= 211 * round).await;
         enqueuer.kill();
     }
@@ -75,7 +67,7 @@ async fn two_and_four_processes_never_run_the_same_attempt_twice(new_store: fn()
     for processes in [2, 4] {
         let test_store = new_store();
         let punctual = test_store.connect().await;
-        let workers: Vec<_> = (0..processes).map(|_| test_store.start_worker(30_000)).collect();
+        let workers: Vec<_> = (0..processes).map(|_| HELPER.start_worker(&test_store, 30_000)).collect();
         let (mut jobs, batch) = (0, 500);
         // Enqueued while they run, so that they compete for every batch.
         for _ in 0..10 {
@@ -96,10 +88,10 @@ async fn a_job_with_one_attempt_does_not_run_again_after_its_worker_was_killed(n
     let punctual = test_store.connect().await;
     let draft = |name| Draft::new(name, &()).max_attempts(1);
     let once = punctual.enqueue(draft("held")).await.unwrap().id;
-    let worker = test_store.start_worker(500);
+    let worker = HELPER.start_worker(&test_store, 500);
     until("the job to start", async || test_store.ledger_lines().len() == 1).await;
     worker.kill();
-    let _other = test_store.start_worker(500);
+    let _other = HELPER.start_worker(&test_store, 500);
     until("the job to be dead", async || count(&punctual, Status::Dead).await == 1).await;
     let job = punctual.job(once).await.unwrap();
     assert_eq!((job.run, job.crash_count), (1, 1));
@@ -115,10 +107,10 @@ async fn a_worker_frozen_past_its_lease_cannot_change_a_job_that_another_has_fin
     let test_store = new_store();
     let punctual = test_store.connect().await;
     let id = punctual.enqueue(Draft::new("held", &())).await.unwrap().id;
-    let frozen = test_store.start_worker(500);
+    let frozen = HELPER.start_worker(&test_store, 500);
     until("the first worker to take the job", async || count(&punctual, Status::Processing).await == 1).await;
     let first = punctual.job(id).await.unwrap().worker_id;
-    test_store.freeze(&frozen);
+    frozen.freeze(&test_store);
     // Another worker finds the lease expired, claims the job and finishes it.
     let worker = punctual::Worker::builder(punctual.clone())
         .handler("held", |_: punctual::Context| async { Ok(Some(punctual::Json::of(&"second").unwrap())) })

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{BufRead, BufReader, Read, Write},
@@ -13,13 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{TestStore, until};
 use hmac::{Hmac, KeyInit, Mac};
 use punctual::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts, Context, Draft, Failure, Filter, ManualClock,
     ManualWorker, Page, Punctual, Recurring, Status, Webhook, Worker,
     core::{Heartbeat, WorkerId, schedule::MEMORY_OF_ALERTS},
 };
+use punctual_tests::{TestStore, on_each_engine, until};
 use serde_json::{Value, json};
 use sha2::Sha256;
 

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
-use common::TestStore;
 use punctual::{Draft, Enqueued, JobId, Punctual, Status, Unique, Verb};
 use punctual_testkit::conformance::audit_store;
+use punctual_tests::{TestStore, on_each_engine};
 use serde_json::json;
 use tokio::sync::Barrier;
 

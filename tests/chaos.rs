@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-mod common;
-
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -11,58 +9,28 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use common::{Holder, Process, TestStore, until};
 use punctual::{
-    Context, Draft, Failure, JobId, Punctual, RunningWorker, Status, Worker,
+    Draft, JobId, Punctual, Status,
     core::{Filter, Limits, Page},
     postgres::sqlx::{Connection, Executor, PgConnection},
 };
 use punctual_servers::{Care, Direction, DiskFault, Fault as LinkFault, FaultyDisk, Postgres, Proxy, Redis};
 use punctual_testkit::conformance::audit_store;
+use punctual_tests::{
+    Helper, Holder, Process, Role, TestStore, helper,
+    roles::chaos::{LEASE, now_micros},
+    until,
+};
 
+const HELPER: Helper = helper!();
 const WORKERS: usize = 4;
-const LEASE: Duration = Duration::from_secs(3);
 /// Maximum number of unfinished jobs: the workers always have more than they can do.
 const BACKLOG: usize = 3_000;
 /// An execution that Redis has dispatched and that its worker has not recorded within this time is given up.
 const GRACE: Duration = punctual::core::dispatch::GRACE;
-
-#[test]
-#[ignore = "a process that other tests start"]
-fn worker_process() {
-    common::in_process(async |url: String| {
-        let starts = common::Ledger::open(std::env::var("PUNCTUAL_TEST_LEDGER").unwrap().as_ref());
-        let starts = Arc::new(starts);
-        // A server that it needs may be unavailable now.
-        let worker = loop {
-            match start_worker(&url, Arc::clone(&starts)).await {
-                Ok(worker) => break worker,
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        };
-        worker.failed().await;
-        std::process::exit(1);
-    });
-}
-
-async fn start_worker(url: &str, starts: Arc<common::Ledger>) -> Result<RunningWorker, punctual::Error> {
-    let worker = Worker::builder(Punctual::connect(url).await?).handler("x", move |ctx: Context| {
-        starts.write(&format!("{} {} {}\n", ctx.id(), ctx.claim().job.run, now_micros()));
-        async move {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
-            let fails = ctx.claim().job.spec.payload.read::<u32>().unwrap().is_multiple_of(10);
-            if fails && ctx.attempt() == 1 { Err(Failure::new("as planned")) } else { Ok(None) }
-        }
-    });
-    worker.concurrency(20).lease(LEASE).start().await
-}
-
-fn now_micros() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
-}
 
 /// A failure, of some seconds unless it has a duration.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +134,8 @@ impl World {
         let disk = self.disk.iter().flat_map(|disk| disk.variables(&self.test_store.file()).unwrap());
         let environment: Vec<(&str, OsString)> = disk.collect();
         while self.workers.len() < WORKERS {
-            self.workers.push(self.test_store.start_with_env("worker_process", &environment));
+            let mut command = HELPER.command(Role::ChaosWorker, &self.test_store);
+            self.workers.push(Process::start(command.envs(environment.iter().map(|(name, value)| (name, value)))));
         }
     }
 
@@ -176,7 +145,7 @@ impl World {
             Fault::WorkerKilled => self.workers.swap_remove(rng.usize(..self.workers.len())).kill(),
             Fault::WorkerFrozen => {
                 let worker = &self.workers[rng.usize(..self.workers.len())];
-                self.test_store.freeze(worker);
+                worker.freeze(&self.test_store);
                 tokio::time::sleep(LEASE + Duration::from_millis(rng.u64(..3_000))).await;
                 worker.signal(nix::sys::signal::Signal::SIGCONT);
             }

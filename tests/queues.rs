@@ -2,17 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod common;
-
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{TestStore, count, until};
 use punctual::{Context, Draft, Failure, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
+use punctual_tests::{TestStore, count, on_each_engine, until};
 use serde::{Deserialize, Serialize};
 
 on_each_engine! {

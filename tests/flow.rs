@@ -2,15 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-#[macro_use]
-mod common;
-
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
-use common::{TestStore, until};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -22,13 +18,10 @@ use punctual::{
     core::{ClaimRequest, Clock, JobError, ManualClock, Outcome, Retry, Settlement, WorkerId, WorkflowStatus, settle},
 };
 use punctual_testkit::conformance::audit_store;
+use punctual_tests::{Helper, TestStore, helper, on_each_engine, until};
 use serde_json::{Value, json};
 
-#[test]
-#[ignore = "a process that other tests start"]
-fn worker_process() {
-    common::worker_process();
-}
+const HELPER: Helper = helper!();
 
 on_each_engine! {
     random_graphs_end_as_their_policies_demand
@@ -198,13 +191,13 @@ async fn a_large_workflow_survives_the_death_of_its_workers(new_store: fn() -> T
             .on_parent_failure(plan.policy);
     }
     let id = punctual.submit(workflow).await.unwrap();
-    let mut workers: Vec<_> = (0..3).map(|_| test_store.start_worker(500)).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| HELPER.start_worker(&test_store, 500)).collect();
     let ended = async || JOBS as u32 - punctual.store().workflow(id).await.unwrap().unwrap().ends.unfinished();
     for kill in 1..=8 {
         let enough = kill * JOBS as u32 / 12;
         until("the workers to work", async || ended().await >= enough).await;
         workers.remove(0).kill();
-        workers.push(test_store.start_worker(500));
+        workers.push(HELPER.start_worker(&test_store, 500));
     }
     until("all of it to end", async || ended().await == JOBS as u32).await;
     let nodes = punctual.store().nodes(id).await.unwrap();

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::{
     sync::{Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
-use common::{TestStore, until};
 use opentelemetry::{
     Value,
     trace::{SpanKind, Status, TracerProvider},
@@ -23,6 +20,7 @@ use punctual::{
     admin::Ran,
     trace::{self, Trace},
 };
+use punctual_tests::{TestStore, on_each_engine, until};
 use tracing::{Instrument, Span};
 use tracing_subscriber::{filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt};
 

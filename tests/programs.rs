@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{TestStore, until};
 use punctual::{
     AttemptStatus, Draft, JobId, Program, ProgramLimits, Punctual, RunningWorker, Status, Worker,
     admin::JobDetail,
     core::{LogLevel, limits},
 };
+use punctual_tests::{TestStore, on_each_engine, until};
 use tokio::sync::Mutex;
 
 on_each_engine! {
