@@ -11,7 +11,7 @@ use nix::{
 };
 use punctual::{Draft, JobId, Punctual, RunningSupervisor, Status, Supervisor};
 use punctual_tests::{
-    Helper, Holder, Role, TestStore, helper, on_each_engine, roles::supervised::daemon_seconds, until,
+    Helper, Holder, Role, TestStore, helper, on_each_engine, processes_called, roles::supervised::daemon_seconds, until,
 };
 use tokio::process::Command;
 
@@ -134,17 +134,6 @@ async fn daemons_of_programs_of_a_killed_process_are_killed(new_store: impl Fn()
     fleet.punctual.admin("test").cancel(job, None).await.unwrap();
     until("the second to be gone", async || daemons().is_empty()).await;
     fleet.supervisor.stop(future::ready(())).await;
-}
-
-/// Processes with this argument.
-fn processes_called(argument: &str) -> Vec<Pid> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
-    let is_called = |pid: &Pid| {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())
-    };
-    pids.filter(is_called).collect()
 }
 
 /// The child processes of a worker process, and theirs.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `test_store` | a store of its own for each test, on each engine |
 //! | `process` | starts, suspends and kills processes |
+//! | `proc_fs` | the processes of the machine |
 //! | `roles/` | what these processes do |
 //! | `ledger` | the file in which they record what they have done |
 //! | `observe` | counts of jobs, and conditions to wait for |
@@ -12,12 +13,14 @@
 
 mod ledger;
 mod observe;
+mod proc_fs;
 mod process;
 pub mod roles;
 mod test_store;
 
 pub use ledger::Ledger;
 pub use observe::{count, ids, leases_compared, until};
+pub use proc_fs::{processes_called, processes_with};
 pub use process::{Helper, Process};
 pub use roles::Role;
 pub use test_store::{Holder, TestStore};

@@ -1,7 +1,5 @@
 //! Common Redis setups: passwords, a user with few permissions, TLS, a sentinel.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::Duration;
 
 use punctual::{Context, Draft, Status, Worker};

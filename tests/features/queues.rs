@@ -1,7 +1,5 @@
 //! Queues: the effect of a pause, default options of jobs, and the order of queues.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

@@ -1,8 +1,6 @@
 //! Common PostgreSQL setups: TLS, a connection pooler, a role with few privileges, a statement timeout. And servers
 //! that answer but refuse writes.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
-
 use std::{sync::Arc, time::Duration};
 
 use punctual::{

@@ -1,7 +1,5 @@
 //! Jobs with dependencies: random graphs, random failures, crashes and retries.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
-
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,

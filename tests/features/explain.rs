@@ -1,7 +1,5 @@
 //! The output of `explain` for each situation that keeps a job from running.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::time::Duration;
 
 use punctual::{

@@ -1,7 +1,5 @@
 //! Unique keys under concurrent requests.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use punctual::{Draft, Enqueued, JobId, Punctual, Status, Unique, Verb};

@@ -1,7 +1,5 @@
 //! A file that other programs use, too.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     sync::{
         Arc,

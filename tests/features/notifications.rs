@@ -1,7 +1,5 @@
 //! Subscribers receive every notification of jobs, once and in order, including those that they missed.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use punctual::{Punctual, Subscription, admin::Retention};
 use punctual_tests::{TestStore, on_each_engine, until};
 

@@ -1,7 +1,5 @@
 //! Limits hold across many workers in many processes, even if these are killed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{collections::BTreeMap, time::Duration};
 
 use punctual::{

@@ -1,0 +1,9 @@
+//! Schedules, from their definition to the jobs that they enqueue.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod clocks;
+mod definitions;
+mod occurrences;
+mod processes;
+mod scene;
