@@ -1,16 +1,13 @@
 //! The helpers for handlers in Python and Node, and the example, run with the real interpreters.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::{Value, json};
-use shell::Shell;
+
+use crate::shell::Shell;
 
 /// A file of the repository.
 fn in_repository(path: &str) -> PathBuf {

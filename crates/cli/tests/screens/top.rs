@@ -1,9 +1,5 @@
 //! `punctual top`, with and without a terminal.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{
     io::{Read, Write},
     num::NonZero,
@@ -25,7 +21,8 @@ use pty_process::{
     blocking::{Command, Pty, open},
 };
 use serde_json::json;
-use shell::{Shell, until};
+
+use crate::shell::{Shell, until};
 
 const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
 const COLUMNS: NonZero<u16> = NonZero::new(100).unwrap();

@@ -1,16 +1,13 @@
 //! `punctual serve` and `up --workers`.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
 use punctual_servers::{Care, Postgres};
 use serde_json::Value;
-use shell::{Server, Shell, get, until};
 use sqlx::{Connection, Executor, PgConnection};
+
+use crate::shell::{Server, Shell, get, until};
 
 fn workers(shell: &Shell) -> Vec<Value> {
     shell.json(&["workers"])["workers"].as_array().unwrap().clone()

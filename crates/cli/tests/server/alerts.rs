@@ -1,16 +1,13 @@
 //! Alerts of `up` and `serve`, sent to a receiver that verifies them as docs/operations.md describes.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use serde_json::Value;
-use shell::{Server, Shell, until};
+
+use crate::shell::{Server, Shell, until};
 
 const SECRET: &str = "a secret that both sides know";
 

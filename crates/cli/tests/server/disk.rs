@@ -1,14 +1,11 @@
 //! The program on a failing disk: a library makes SQLite's calls of `fsync` and `write` fail on demand.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{fs::File, process::Stdio};
 
 use punctual_servers::{DiskFault, FaultyDisk};
 use serde_json::Value;
-use shell::{Server, Shell, get, until};
+
+use crate::shell::{Server, Shell, get, until};
 
 /// Starts the program with its folder on the faulty disk.
 fn start(shell: &Shell, disk: &FaultyDisk, args: &[&str]) -> Server {

@@ -1,13 +1,11 @@
 //! The dashboard of `up --demo` in a real browser.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod browser;
-mod shell;
-
-use browser::Tab;
 use serde_json::Value;
-use shell::{Server, Shell, until};
+
+use crate::{
+    browser::Tab,
+    shell::{Server, Shell, until},
+};
 
 const WIDE: (u32, u32) = (1_280, 900);
 const PHONE: (u32, u32) = (390, 844);

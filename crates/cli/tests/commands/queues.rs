@@ -1,11 +1,8 @@
 //! `punctual queues`, unique keys, and the queue settings of `punctual.toml`.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use serde_json::{Value, json};
-use shell::Shell;
+
+use crate::shell::Shell;
 
 fn status(shell: &Shell, id: &str) -> Value {
     shell.json(&["jobs", "show", id])["job"]["status"].clone()

@@ -1,15 +1,11 @@
 //! The API of `up` and `serve`: tokens, listen addresses, and the examples of docs/http.md.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{
     path::Path,
     process::{Command, Stdio},
 };
 
-use shell::{Server, Shell, until};
+use crate::shell::{Server, Shell, until};
 
 /// The commands that a page of the documentation shows.
 fn typed(page: &str) -> String {

@@ -1,11 +1,8 @@
 //! `punctual move`, between SQLite and PostgreSQL.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod shell;
-
 use serde_json::{Value, json};
-use shell::{Server, Shell, until};
+
+use crate::shell::{Server, Shell, until};
 
 /// A PostgreSQL store in its own schema, on the server that was started for the tests.
 fn postgres() -> String {

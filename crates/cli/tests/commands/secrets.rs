@@ -1,10 +1,6 @@
 //! Secrets do not appear in the output of the program.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod shell;
-
-use shell::Shell;
+use crate::shell::Shell;
 
 #[test]
 fn errors_of_a_configuration_do_not_contain_its_values() {

@@ -1,14 +1,11 @@
 //! Another program holds SQLite's write lock for longer than a lease.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{fs::File, process::Stdio, time::Duration};
 
 use punctual::sqlite::rusqlite::Connection;
 use serde_json::Value;
-use shell::{Server, Shell, until};
+
+use crate::shell::{Server, Shell, until};
 
 fn worker(shell: &Shell) -> Server {
     let output = File::options().create(true).append(true).open(shell.path("stderr")).unwrap();

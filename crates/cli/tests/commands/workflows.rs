@@ -1,11 +1,8 @@
 //! `punctual workflows`, and jobs that depend on others.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use serde_json::{Value, json};
-use shell::Shell;
+
+use crate::shell::Shell;
 
 const CONFIG: &str = r#"
 [handlers.collect]

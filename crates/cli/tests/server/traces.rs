@@ -1,9 +1,5 @@
 //! Traces of the program, sent to a collector of the test.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -18,7 +14,8 @@ use opentelemetry_proto::tonic::{
     trace::v1::{ResourceSpans, Span},
 };
 use prost::Message;
-use shell::{Server, Shell, until};
+
+use crate::shell::{Server, Shell, until};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const TRACE_ID: [u8; 16] = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes();

@@ -1,11 +1,8 @@
 //! `punctual schedules`, and the schedules of `punctual.toml`.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod shell;
-
 use serde_json::Value;
-use shell::Shell;
+
+use crate::shell::Shell;
 
 /// Runs a worker that synchronises the schedules of the file and stops; returns its output.
 fn synchronise(shell: &Shell, toml: &str) -> String {

@@ -1,0 +1,15 @@
+//! The program as users run it: a real process, real files, real exit codes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod input;
+mod jobs;
+mod moves;
+mod program;
+mod queues;
+mod schedules;
+mod secrets;
+#[path = "../shell/mod.rs"]
+mod shell;
+mod stores;
+mod workflows;
