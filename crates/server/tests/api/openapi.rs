@@ -1,13 +1,10 @@
 //! The OpenAPI document: the copy in the repository equals the one that the server returns.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::path::Path;
 
-use common::World;
 use serde_json::Value;
+
+use crate::common::World;
 
 #[tokio::test]
 async fn the_copy_in_docs_is_the_served_document() {
@@ -21,7 +18,7 @@ async fn the_copy_in_docs_is_the_served_document() {
     let copy = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         copy == text,
-        "docs/openapi.json is outdated; write it with PUNCTUAL_BLESS=1 cargo test -p punctual-server --test openapi"
+        "docs/openapi.json is outdated; write it with PUNCTUAL_BLESS=1 cargo test -p punctual-server --test api"
     );
 }
 

@@ -1,14 +1,11 @@
 //! Random invalid requests, generated from the OpenAPI document: none may cause an internal error, hang, or reveal more
 //! than it should.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::World;
 use fastrand::Rng;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
+
+use crate::common::World;
 
 /// Number of requests per operation.
 const ROUNDS: usize = 40;

@@ -1,14 +1,11 @@
 //! The metrics page for Prometheus.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::{collections::BTreeSet, path::Path};
 
-use common::World;
 use punctual_core::{Role, store::Metric};
 use serde_json::{Value, json};
+
+use crate::common::World;
 
 const WORKER: &str = "wrk_00000000000000000000000000000001";
 

@@ -1,9 +1,5 @@
 //! Locks on five independent servers: a lock has one owner, even if nodes lose their data or a client is suspended.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
 use std::{
     sync::{
         Arc, Mutex,
@@ -16,6 +12,8 @@ use punctual_core::{Lock, ManualClock, Timestamp, store::ports::*};
 use punctual_redis::{DispatchStore, Options};
 use punctual_servers::Redis;
 use punctual_testkit::{Fixture, random};
+
+use crate::common;
 
 const TTL: Duration = Duration::from_secs(10);
 

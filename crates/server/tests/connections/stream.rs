@@ -1,12 +1,7 @@
 //! The live stream: what is sent to which subscriber; slow, reconnecting and unauthorized subscribers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
 use std::{collections::BTreeSet, time::Duration};
 
-use common::World;
 use futures_util::{SinkExt, StreamExt};
 use punctual_client::Draft;
 use punctual_core::{Role, limits};
@@ -22,6 +17,8 @@ use tokio_tungstenite::{
         protocol::frame::coding::CloseCode,
     },
 };
+
+use crate::common::World;
 
 /// A subscriber.
 struct Subscriber(WebSocketStream<TcpStream>);

@@ -1,18 +1,15 @@
 //! Access control: every route for every role and without one; and the addresses that a server may listen on.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::World;
 use punctual_client::admin::{Access, Retention};
 use punctual_core::{Error, Role, TokenId};
 use punctual_server::{RequestLimits, Server, StartError, Tls};
 use reqwest::Method;
 use serde_json::json;
 use tokio::time;
+
+use crate::common::World;
 
 /// A URL of a route, with ids that may not exist.
 fn address(path: &str) -> String {

@@ -1,10 +1,6 @@
 //! PostgreSQL with Redis in front behaves the same behind slow networks to both. The whole suite would take minutes
 //! there; random operations cover all of the port.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     sync::{Arc, LazyLock},
     time::Duration,
@@ -13,6 +9,8 @@ use std::{
 use punctual_redis::{Address, DispatchStore};
 use punctual_servers::{Fault, Proxy};
 use punctual_testkit::{Fixture, Ties, random};
+
+use crate::common;
 
 /// Answers arrive in small parts, so that none is complete with its first bytes.
 fn slow(url: &str) -> Proxy {

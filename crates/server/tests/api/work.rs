@@ -1,15 +1,12 @@
 //! Remote workers: claim, extend, settle, and fencing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::World;
 use punctual_client::Draft;
 use punctual_core::{Outcome, settle as decide};
 use serde_json::{Value, json};
+
+use crate::common::World;
 
 const ONE: &str = "wrk_00000000000000000000000000000001";
 const OTHER: &str = "wrk_00000000000000000000000000000002";

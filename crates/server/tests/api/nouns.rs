@@ -1,12 +1,9 @@
 //! Workflows, schedules, queues, locks, notifications, reports and tokens over HTTP.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::World;
 use reqwest::Method;
 use serde_json::json;
+
+use crate::common::World;
 
 #[tokio::test]
 async fn workflows() {

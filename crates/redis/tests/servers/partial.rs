@@ -1,9 +1,5 @@
 //! A Redis that answers but cannot be used, and processes that see it differently.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
 use punctual_core::{Change, Changed, Claim, Diagnostic, Outcome, Settled, Verb};
@@ -12,6 +8,8 @@ use punctual_servers::{Direction, Fault, Proxy, Redis};
 use punctual_sql::postgres::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
 use punctual_testkit::Fixture;
 use tokio::time::{Instant, sleep};
+
+use crate::common;
 
 /// Longer than PostgreSQL needs to take over handing out jobs, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(90);

@@ -1,12 +1,9 @@
 //! Jobs over HTTP: enqueue, read, change; idempotency keys; errors that name the invalid field.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::World;
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use crate::common::World;
 
 fn ids(list: &Value) -> Vec<String> {
     list["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()

@@ -1,13 +1,8 @@
 //! Malicious or broken clients: slow, endless, too large, too many. The server disconnects them and keeps serving
 //! others.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
 use std::{future::Future, io::ErrorKind, time::Duration};
 
-use common::World;
 use punctual_server::RequestLimits;
 use serde_json::json;
 use tokio::{
@@ -16,6 +11,8 @@ use tokio::{
     task::JoinSet,
     time,
 };
+
+use crate::common::World;
 
 /// A generous timeout for slow machines; no test measures it.
 const LONG: Duration = Duration::from_secs(60);

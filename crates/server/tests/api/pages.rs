@@ -1,17 +1,14 @@
 //! The pages of the dashboard without JavaScript: who may see them, which requests they refuse, and which data they
 //! never show.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::World;
 use punctual_client::Draft;
 use punctual_core::{JobDefaults, RetryPolicy, Role};
 use reqwest::{Client, Method, Response, redirect::Policy};
 use serde_json::json;
+
+use crate::common::World;
 
 /// A browser that does not follow redirects.
 struct Visitor<'w> {

@@ -1,12 +1,7 @@
 //! Requests that are refused, and whether their connections stay open or close as clients expect.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::World;
 use punctual_client::Draft;
 use punctual_core::{Error, Role, Status};
 use reqwest::{Method, header::LOCATION, redirect::Policy};
@@ -16,6 +11,8 @@ use tokio::{
     net::TcpStream,
     time,
 };
+
+use crate::common::World;
 
 /// A generous timeout for slow machines; no test measures it.
 const LONG: Duration = Duration::from_secs(60);

@@ -1,15 +1,13 @@
 //! Repairs: what is repaired, and how it is reported.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
 use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{Heartbeat, Outcome, WorkerId};
 use punctual_redis::Address;
 use punctual_servers::Redis;
 use punctual_testkit::Fixture;
+
+use crate::common;
 
 fn heartbeat(worker: WorkerId) -> Heartbeat {
     Heartbeat {
