@@ -119,6 +119,7 @@ pub(crate) fn run() -> Result<()> {
     type_names_are_unique(&sources, &mut problems);
     behaviours_are_run(&sources, &mut problems);
     modules_form_no_circles(&sources, &mut problems);
+    tests_are_built(&sources, &mut problems);
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -279,6 +280,20 @@ fn behaviours_are_run(sources: &[Source], problems: &mut Vec<String>) {
         let behaviours = source.text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         for name in behaviours.filter(|name| !listed.contains(name)) {
             problems.push(format!("{}: no list runs `{name}`", source.path));
+        }
+    }
+}
+
+/// A library with `test = false` saves the linking of a program without tests; tests in it would never run.
+fn tests_are_built(sources: &[Source], problems: &mut Vec<String>) {
+    let is_attribute = |line: &str| ["#[test]", "#[tokio::test", "#[cfg(test)]"].iter().any(|a| line.starts_with(a));
+    for source in sources.iter().filter(|source| source.is_rust()) {
+        let Some((folder, _)) = source.path.split_once("/src/") else { continue };
+        let Some((number, _)) = source.lines().find(|(_, line)| is_attribute(line.trim_start())) else { continue };
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
+        let library = manifest.split("\n[").find(|section| section.starts_with("lib]")).unwrap_or_default();
+        if library.contains("test = false") {
+            problems.push(format!("{}:{number}: a test of a library with `test = false` never runs", source.path));
         }
     }
 }
