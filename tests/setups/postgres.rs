@@ -130,13 +130,15 @@ async fn a_worker_waits_for_a_server_that_is_read_only() {
         select pg_terminate_backend(pid) from pg_stat_activity where usename = 'punctual'";
     run(&operator, promote).await;
     let worker = time::timeout(Duration::from_secs(60), started).await.unwrap().unwrap().unwrap();
-    let job = loop {
-        match punctual.enqueue(Draft::new("noop", &1)).await {
-            Ok(job) => break job,
-            Err(error) => assert!(matches!(error, Error::Store(error) if error.is_transient())),
+    let enqueued = time::timeout(GENEROUS, async {
+        loop {
+            match punctual.enqueue(Draft::new("noop", &1)).await {
+                Ok(job) => break job,
+                Err(error) => assert!(matches!(error, Error::Store(error) if error.is_transient())),
+            }
         }
-        time::sleep(Duration::from_millis(100)).await;
-    };
+    });
+    let job = enqueued.await.expect("enqueues still fail after the promotion");
     assert_eq!(punctual.wait(job.id, Duration::from_secs(60)).await.unwrap().status, Status::Succeeded);
     worker.stop().await;
 }

@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use punctual::{
@@ -21,12 +21,11 @@ async fn a_long_write_of_another_program_delays_and_fails_nothing() {
     let punctual = test_store.connect().await;
     let worker = Worker::builder(punctual.clone()).handler("x", |_: Context| async { Ok(None) }).start().await.unwrap();
     let holder = Holder::start(&test_store);
-    let (client, start) = (punctual.clone(), Instant::now());
+    let client = punctual.clone();
     let enqueue = tokio::spawn(async move { client.enqueue(Draft::new("x", &())).await });
     // Reads continue: the write-ahead log keeps the last committed state for them.
-    while start.elapsed() < Duration::from_secs(3) {
+    for _ in 0..100 {
         punctual.admin("test").overview().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!enqueue.is_finished(), "it waits for the lock");
     holder.release();

@@ -7,9 +7,8 @@ use punctual_core::{Error, Role, TokenId};
 use punctual_server::{RequestLimits, Server, StartError, Tls};
 use reqwest::Method;
 use serde_json::json;
-use tokio::time;
 
-use crate::common::World;
+use crate::common::{World, until};
 
 /// A URL of a route, with ids that may not exist.
 fn address(path: &str) -> String {
@@ -108,9 +107,10 @@ async fn a_store_that_had_a_token_stays_closed_until_it_is_opened() {
     assert!(world.get("/v1/stats").await.status.is_success());
     let short = Some(Duration::from_millis(1));
     admin.create_token("short", [Role::Admin], short).await.unwrap();
-    time::sleep(Duration::from_millis(20)).await;
+    let closed = Access::Closed { tokens: 0 };
+    until("the token to expire", async || admin.access().await.unwrap() == closed).await;
     admin.cleanup(Retention::default(), |_| ()).await.unwrap();
-    assert_eq!(admin.access().await.unwrap(), Access::Closed { tokens: 0 });
+    assert_eq!(admin.access().await.unwrap(), closed);
     assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"), "it expired and was cleaned up");
 
     let token = admin.create_token("revoked", [Role::Read], None).await.unwrap().token;

@@ -1,12 +1,14 @@
 //! Remote workers: claim, extend, settle, and fencing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use punctual_client::Draft;
+use punctual_client::{Draft, Punctual};
 use punctual_core::{Outcome, settle as decide};
+use punctual_server::Server;
+use punctual_testkit::{FaultyStore, When};
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::{World, until};
 
 const ONE: &str = "wrk_00000000000000000000000000000001";
 const OTHER: &str = "wrk_00000000000000000000000000000002";
@@ -75,20 +77,18 @@ async fn a_claim_waits_for_a_job_and_for_nothing_once_the_server_ends() {
     let (claimed, _) = tokio::join!(waiting, async { world.post("/v1/jobs", json!({"name": "mail"})).await.good() });
     assert_eq!(claimed.len(), 1);
 
-    let World { client, server, punctual, .. } = world;
-    let url = format!("{}/v1/work/claim", server.url());
-    let waiting_claim = client.post(url).json(&json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s"}));
-    let mut waiting_claim = tokio::spawn(waiting_claim.send());
-    // The waiting claim cannot be observed, so the task only yields; the test passes in either order.
-    tokio::task::yield_now().await;
-    tokio::select! {
-        _ = &mut waiting_claim => panic!("there is no job"),
-        () = tokio::time::sleep(Duration::from_millis(200)) => {}
-    }
+    // Another server on the same store, whose next claim waits in vain.
+    let store = FaultyStore::new(world.punctual.store().clone());
+    store.fail_next("claim", When::Never);
+    let server = Server::new(Punctual::new(Arc::new(store.clone())));
+    let server = server.start("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let params = json!({"worker": OTHER, "names": ["mail"], "limit": 1, "wait": "60s", "suspects": "elsewhere"});
+    let waiting_claim = world.client.post(format!("{}/v1/work/claim", server.url())).json(&params).send();
+    let waiting_claim = tokio::spawn(waiting_claim);
+    until("the claim to wait", async || store.faults_left() == 0).await;
     server.stop(Duration::from_secs(30)).await;
     let answer: Value = waiting_claim.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(answer, json!({"jobs": []}));
-    drop(punctual);
 }
 
 #[tokio::test]

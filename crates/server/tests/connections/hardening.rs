@@ -12,7 +12,7 @@ use tokio::{
     time,
 };
 
-use crate::common::World;
+use crate::common::{World, until};
 
 /// A generous timeout for slow machines; no test measures it.
 const LONG: Duration = Duration::from_secs(60);
@@ -178,10 +178,5 @@ async fn more_connections_than_there_may_be_are_closed_at_once() {
     first.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     assert!(remaining_response(&mut first).await.contains("HTTP/1.1 200"), "the first connection is still served");
     drop(held);
-    let again = async {
-        while world.client.get(world.url("/v1/stats")).send().await.is_err() {
-            time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    time::timeout(LONG, again).await.expect("there is room again");
+    until("room again", async || world.client.get(world.url("/v1/stats")).send().await.is_ok()).await;
 }
