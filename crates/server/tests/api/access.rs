@@ -65,7 +65,9 @@ async fn a_token_counts_at_once_and_no_longer_than_it_is_valid() {
     assert_eq!(ask(secret).await.problem(), (401, "unauthorized"));
     assert_eq!(ask("punctual_wrong".into()).await.problem(), (401, "unauthorized"));
     let short = world.punctual.admin("test").create_token("short", [Role::Read], Some(Duration::from_millis(1))).await;
-    assert_eq!(ask(short.unwrap().secret).await.problem(), (401, "unauthorized"));
+    let short = short.unwrap().secret;
+    until("the token to expire", async || ask(short.clone()).await.status == 401).await;
+    assert_eq!(ask(short).await.problem(), (401, "unauthorized"));
     let basic = world.client.get(world.url("/v1/stats")).header("authorization", "Basic eDp5");
     assert_eq!(world.send(basic).await.problem(), (401, "unauthorized"));
 }
