@@ -108,7 +108,9 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
     assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
     assert_eq!(done.result.unwrap().as_str(), "\"done\"");
     let stats = worker.stop().await;
-    assert_eq!((stats.succeeded, stats.stale, stats.lost_leases), (1, 0, 0));
+    assert_eq!(stats.succeeded, 1);
+    assert_eq!(stats.stale, 0);
+    assert_eq!(stats.lost_leases, 0);
     let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(format!("select count(*) from {effects}")));
     assert_eq!(count.fetch_one(&mut connection).await.unwrap(), 1);
     audit_store(&**punctual.store()).await;

@@ -69,7 +69,9 @@ async fn jobs_without_options_have_the_defaults_of_their_queue(new_store: fn() -
         punctual.job(id).await.unwrap().spec
     };
     let silent = spec(Draft::new("x", &()).queue("mail")).await;
-    assert_eq!((silent.priority, silent.max_attempts, silent.timeout), (8, 5, Duration::from_secs(9)));
+    assert_eq!(silent.priority, 8);
+    assert_eq!(silent.max_attempts, 5);
+    assert_eq!(silent.timeout, Duration::from_secs(9));
     assert_eq!((silent.options.retry, silent.keep_for), (Some(retry), Some(Duration::from_secs(60))));
     let outspoken = spec(Draft::new("x", &()).priority(5).max_attempts(3).queue("mail")).await;
     assert_eq!(

@@ -202,7 +202,9 @@ where
     acknowledged.push(enqueued.await.expect("enqueues still fail after the outage"));
     for id in acknowledged {
         let ended = punctual.wait(id, GENEROUS).await.unwrap();
-        assert_eq!((ended.status, ended.run, ended.result), (Status::Succeeded, 1, Some(Json::of(&payload).unwrap())));
+        assert_eq!(ended.status, Status::Succeeded);
+        assert_eq!(ended.run, 1);
+        assert_eq!(ended.result, Some(Json::of(&payload).unwrap()));
     }
     worker.stop().await;
     audit_store(&**punctual.store()).await;

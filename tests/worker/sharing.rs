@@ -92,7 +92,9 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
     assert_eq!((done.status, done.attempt), (Status::Succeeded, 2));
     assert_eq!(done.result.unwrap().as_str(), "\"done\"");
     let stats = worker.stop().await;
-    assert_eq!((stats.succeeded, stats.stale, stats.lost_leases), (1, 0, 0));
+    assert_eq!(stats.succeeded, 1);
+    assert_eq!(stats.stale, 0);
+    assert_eq!(stats.lost_leases, 0);
     let effects: i64 = Connection::open(test_store.file())
         .unwrap()
         .query_row("select count(*) from effects", [], |row| row.get(0))

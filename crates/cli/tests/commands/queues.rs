@@ -20,10 +20,9 @@ fn queues_are_listed_paused_by_pattern_and_resumed() {
     let listed = shell.ok(&["queues", "list"]);
     assert!(listed.contains("● paused") && listed.contains("● on"), "{listed}");
     let queues = shell.json(&["queues", "list"])["queues"].clone();
-    assert_eq!(
-        (&queues[0]["name"], &queues[0]["paused"], &queues[0]["jobs"]["queued"]),
-        (&json!("mail-eu"), &json!(true), &json!(1))
-    );
+    assert_eq!(queues[0]["name"], "mail-eu");
+    assert_eq!(queues[0]["paused"], true);
+    assert_eq!(queues[0]["jobs"]["queued"], 1);
     shell.ok(&["queues", "resume", "mail-us"]);
     shell.ok(&["work", "--until-empty"]);
     assert_eq!((status(&shell, &eu), status(&shell, &us)), (json!("queued"), json!("succeeded")));
@@ -85,7 +84,9 @@ fn a_unique_key_has_its_options_on_the_command_line_and_in_files() {
     let first = enqueue(&[r#"{"doc": 1, "v": 1}"#, "--unique-by", "/doc", "--on-conflict", "replace", "--in", "1h"]);
     let second =
         enqueue(&[r#"{"doc": 1, "v": 2}"#, "--unique-by", "/doc", "--on-conflict", "replace,debounce", "--in", "2h"]);
-    assert_eq!((&second["id"], &second["existing"], &second["updated"]), (&first["id"], &json!(true), &json!(true)));
+    assert_eq!(second["id"], first["id"]);
+    assert_eq!(second["existing"], true);
+    assert_eq!(second["updated"], true);
     let job = shell.json(&["jobs", "show", first["id"].as_str().unwrap()])["job"].clone();
     assert_eq!(job["payload_preview"], json!({"doc": 1, "v": 2}));
     let (short, again) = (["1", "--key", "k", "--unique-for", "1ms"], ["1", "--key", "k"]);

@@ -183,15 +183,10 @@ fn one_picture_is_printed_as_text_or_json() {
     }
     assert!(!text.contains('\u{1b}'));
     let snapshot = shell.json(&["top", "--every", "200ms"]);
-    assert_eq!(
-        (
-            &snapshot["jobs"]["queued"],
-            &snapshot["jobs"]["dead"],
-            &snapshot["queues"][0]["name"],
-            &snapshot["oldest"]["queue"]
-        ),
-        (&json!(1), &json!(1), &json!("mail"), &json!("mail"))
-    );
+    assert_eq!(snapshot["jobs"]["queued"], 1);
+    assert_eq!(snapshot["jobs"]["dead"], 1);
+    assert_eq!(snapshot["queues"][0]["name"], "mail");
+    assert_eq!(snapshot["oldest"]["queue"], "mail");
     assert_eq!(snapshot["dead"]["jobs"][0]["error"]["message"], json!("no such account"));
     assert_eq!(snapshot["per_second"], json!({"enqueued": 0.0, "succeeded": 0.0, "failed": 0.0}));
 }

@@ -108,7 +108,9 @@ fn several_processes_send_one_alert_that_is_verified_as_documented() {
     assert_eq!(first["jobs"], serde_json::json!([id]));
     shell.ok(&["enqueue", "nobody", "--queue", "lost"]);
     let alerts = Receiver::alerts(&shell, 2);
-    assert_eq!((alerts.len(), &alerts[1]["kind"], &alerts[1]["queue"]), (2, &"no_workers".into(), &"lost".into()));
+    assert_eq!(alerts.len(), 2);
+    assert_eq!(alerts[1]["kind"], "no_workers");
+    assert_eq!(alerts[1]["queue"], "lost");
     let stderr = std::fs::read_to_string(shell.path("stderr")).unwrap();
     assert!(stderr.contains("alert: 1 job of fail died"), "{stderr}");
     assert!(!stderr.contains(SECRET), "the secret is not logged");

@@ -33,10 +33,9 @@ fn serve_works_in_processes_and_drains_after_a_stop_signal() {
     assert!(workers(&shell).is_empty());
     let output = std::fs::read_to_string(shell.path("stderr")).unwrap();
     let executed: Value = output.lines().find(|line| line.contains("\"executed\"")).unwrap().parse().unwrap();
-    assert_eq!(
-        (&executed["job"], &executed["name"], &executed["queue"]),
-        (&id.into(), &"sleep".into(), &"default".into())
-    );
+    assert_eq!(executed["job"], id);
+    assert_eq!(executed["name"], "sleep");
+    assert_eq!(executed["queue"], "default");
     assert_eq!(executed["result"], "succeeded");
     assert!(executed["attempt"].as_str().unwrap().starts_with("att_") && executed["duration_ms"].as_f64() > Some(0.0));
 }
