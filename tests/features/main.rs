@@ -1,6 +1,6 @@
 //! What users rely on, on each engine: workflows, limits, unique keys, queues, notifications, alerts, explanations.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod alerts;
 mod explain;

@@ -74,7 +74,7 @@ pub(super) async fn supervise(url: &str, ledger: &Path) {
     let (program, url, ledger) = (env::current_exe().unwrap(), url.to_owned(), ledger.to_owned());
     let command = move || {
         let mut command = Command::new(&program);
-        command.args([WORKER, &url]).arg(&ledger).stdout(Stdio::null());
+        command.arg(WORKER).arg(&url).arg(&ledger).stdout(Stdio::null());
         command
     };
     let _supervisor = Supervisor::new(punctual, 2, command).start().unwrap();
