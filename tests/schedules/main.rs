@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod changes;
 mod clocks;
 mod definitions;
 mod occurrences;

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod deaths;
 mod input;
 mod jobs;
 mod moves;
+mod nouns;
 mod program;
 mod queues;
 mod schedules;

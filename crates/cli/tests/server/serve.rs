@@ -10,7 +10,7 @@ use sqlx::{Connection, Executor, PgConnection};
 use crate::shell::{Server, Shell, get, until};
 
 fn workers(shell: &Shell) -> Vec<Value> {
-    shell.json(&["workers"])["workers"].as_array().unwrap().clone()
+    shell.json(&["workers", "list"])["workers"].as_array().unwrap().clone()
 }
 
 fn status(shell: &Shell, id: &str) -> Value {

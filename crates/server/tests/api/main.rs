@@ -5,6 +5,7 @@
 mod access;
 #[path = "../common/mod.rs"]
 mod common;
+mod deaths;
 mod fuzz;
 mod jobs;
 mod metrics;
