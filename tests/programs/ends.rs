@@ -20,7 +20,7 @@ async fn a_program_that_ignores_its_timeout_is_killed_with_all_that_it_started(n
     program.stop_grace = Duration::from_millis(300);
     let bench = Bench::new(new_store(), program).await;
     let stubborn = "trap '' TERM; (trap '' TERM; sleep 600 & sleep 600 & wait) & echo here >&2; wait; sleep 600";
-    let history = bench.run(doing(stubborn).timeout(Duration::from_secs(1))).await;
+    let history = bench.run(doing(stubborn).timeout(Duration::from_secs(3))).await;
     assert_eq!((history.job.status, code(&history).as_str()), (Status::Dead, "PUNCTUAL_E_TIMEOUT"));
     assert_eq!(history.attempts[0].status, AttemptStatus::TimedOut);
     assert_eq!(messages(&history), ["here"]);
