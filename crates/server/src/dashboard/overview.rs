@@ -167,7 +167,7 @@ fn attention_list(found: &[AttentionItem]) -> Markup {
 /// The four charts, of all queues or of one.
 pub(super) async fn charts(context: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
     let samples = context.app().history.samples(range, queue).await?;
-    let drawing = Drawing { from: context.now.before(range.span()), until: context.now, samples: &samples };
+    let drawing = Drawing { from: samples.from, until: samples.until, samples: &samples.steps };
     let rate = |of: fn(&Sample) -> u64| {
         move |sample: &Sample| (!sample.span.is_zero()).then(|| of(sample) as f64 / sample.span.as_secs_f64())
     };
