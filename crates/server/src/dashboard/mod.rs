@@ -126,7 +126,9 @@ pub(crate) async fn not_found(State(app): State<Arc<App>>, request: Request) -> 
         return Problem::not_found("path not found; GET /v1/openapi.json lists all paths").into_response();
     }
     match context_of(&app, &parts).await {
-        Ok(context) => layout::problem(&context, Problem::not_found(format!("page `{}` not found", components::cut(path, 200)))),
+        Ok(context) => {
+            layout::problem(&context, Problem::not_found(format!("page `{}` not found", components::cut(path, 200))))
+        }
         Err(problem) => refuse(&parts, problem),
     }
 }
