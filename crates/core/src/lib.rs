@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what is a job? | [`spec`], [`job`] |
 //! | which states exist, and which transitions? | [`state`] |
+//! | what does a transition write besides the job's row? | [`effects`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what is a schedule, and when are its occurrences? | [`schedule`] |
 //! | which jobs wait for others, and what happens to them when a job ends? | [`flow`], [`workflow`] |
@@ -11,6 +12,7 @@
 //! | what is configured per queue? | [`queue`] |
 //! | how many jobs do the limits of a queue allow to start, and which start next? | [`limiter`] |
 //! | why is a job not running? | [`explain`] |
+//! | why is a job dead? | [`death`] |
 //! | what is a notification? | [`notification`] |
 //! | which actions do operators have? | [`change`] |
 //! | which jobs have changed since an earlier read? | [`changes`] |
@@ -32,7 +34,9 @@ pub mod change;
 pub mod changes;
 pub mod check;
 pub mod clock;
+pub mod death;
 pub mod dispatch;
+pub mod effects;
 pub mod error;
 pub mod explain;
 pub mod filter;

@@ -135,7 +135,7 @@ pub(crate) async fn not_found(State(app): State<Arc<App>>, request: Request) -> 
 
 /// The context of a request, if it comes from a known user.
 async fn context_of(app: &Arc<App>, parts: &Parts) -> Result<PageContext, Problem> {
-    let caller = auth::authenticate(app, &parts.headers).await?;
+    let caller = auth::authenticate(&app.tokens, &parts.headers).await?;
     let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
     let request = RequestContext {
         app: Arc::clone(app),

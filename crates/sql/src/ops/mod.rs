@@ -5,9 +5,10 @@
 //! |---|---|
 //! | which statements are there? | `statements` |
 //! | how do they implement the port? | `store` |
-//! | what is the state of one operation? | `tx` |
+//! | what is the state of one operation, and what ends it? | `tx`, `finish` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | which claims have expired, or are of one worker? | `leases` |
+//! | what does a transition write besides the job's row? | `effects` |
 //! | in which index is a job, and which worker runs it? | `ready`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
 //! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
@@ -27,7 +28,9 @@ pub(crate) mod changes;
 pub(crate) mod choice;
 pub(crate) mod claim;
 pub(crate) mod diagnostics;
+pub(crate) mod effects;
 pub(crate) mod enqueue;
+pub(crate) mod finish;
 pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod independent_batches;

@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
+use punctual_core::{Settlement, Status, StoreResult, Timestamp, WorkerId, effects::Phase};
 
-use super::{rows, statements as sql, tx::Tx};
+use super::{rows, statements as sql};
 use crate::db::{Db, Row, Statement, params};
 use crate::level::Level;
 
@@ -74,8 +74,8 @@ impl Running {
     }
 
     /// Inserts the row.
-    pub(crate) fn insert(&self, tx: &Tx<'_>, id: [u8; 16]) -> StoreResult<()> {
-        tx.write(
+    pub(crate) fn insert(&self, db: &dyn Db, id: [u8; 16]) -> StoreResult<()> {
+        db.write(
             sql::INSERT_RUNNING,
             params![
                 id,
@@ -96,6 +96,12 @@ impl Running {
             ],
         )?;
         Ok(())
+    }
+
+    /// The phase of the job, whose start time before the execution was `run_at`.
+    pub(crate) const fn phase(&self, run_at: Timestamp) -> Phase {
+        let Self { started_at: updated_at, keep_for, .. } = *self;
+        Phase { status: Status::Processing, run_at, updated_at, finished_at: None, keep_for }
     }
 
     /// Whether this is the execution that the settlement names, held by the same worker.

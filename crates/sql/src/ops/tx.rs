@@ -13,7 +13,7 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::{flow, queue_limits, running::Running, statements as sql};
+use super::{running::Running, statements as sql};
 use crate::db::{Db, Statement, Value, params};
 
 /// An operation in progress. The surrounding transaction belongs to the writer, or to the caller of `enqueue_in`.
@@ -162,9 +162,8 @@ impl<'c> Tx<'c> {
     }
 
     /// Adjusts the count of unfinished jobs of the job's user, if it has one.
-    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, from: Option<Status>, to: Option<Status>) {
-        let pending = |status: Option<Status>| i64::from(status.is_some_and(Status::is_active));
-        if let (Some(user), change @ (1 | -1)) = (user, pending(to) - pending(from)) {
+    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, change: i64) {
+        if let Some(user) = user.filter(|_| change != 0) {
             *self.pending.entry((user.to_owned(), name.to_owned())).or_default() += change;
         }
     }
@@ -258,14 +257,6 @@ impl<'c> Tx<'c> {
         }
         Ok(())
     }
-}
-
-/// Applies the consequences of finished jobs, re-evaluates the limits of the touched keys, and writes the counters. The
-/// last step of every operation.
-pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
-    flow::follow(tx)?;
-    queue_limits::evaluate_touched(tx)?;
-    tx.write_counters()
 }
 
 /// An event of a job.

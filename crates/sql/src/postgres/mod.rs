@@ -2,11 +2,13 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how is it opened, and used in an application's transaction? | `store`, `options`; what its operations share: `core` |
+//! | how is it opened? | `store`, `options`; what its operations share: `core` |
+//! | how is it used in an application's transaction? | `store`, `guest` |
 //! | the operations that are not on the hot path | `ports` |
 //! | which tables are there? | `migrations/`, applied by `schema` |
 //! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
-//! | how are connections set up? | `url`, `session`, `clock` |
+//! | how are connections set up? | `url`, `connection_settings`, `session`, `clock` |
+//! | which server is it, and how is it cleared for tests? | `server` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
 //! | how do enqueues share a commit? | `batcher` |
 //! | in which order are rows locked? | `locking` |
@@ -16,16 +18,18 @@
 //! | settle | `settle` |
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
-//! | operators' actions | `change`, `workflows`, `queues` |
+//! | operators' actions | `change`, `workflows`, `queue_settings` |
+//! | which settings of queues do claims know? | `queues` |
 //! | jobs, counters, lists | `read`, `list` |
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules | `schedules` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
-//! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
-//! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
-//! | what another store transfers | `import` |
+//! | partitions of days | `partitions`, `partition_creation` |
+//! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
+//! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
+//! | what another store transfers | `import`, `imported_jobs` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
 mod backoff;
@@ -34,6 +38,7 @@ mod change;
 mod changes;
 mod claim;
 mod clock;
+mod connection_settings;
 mod core;
 mod diagnostics;
 mod dispatch;
@@ -42,22 +47,28 @@ mod error;
 mod flow;
 #[cfg(test)]
 mod golden;
+mod guest;
 mod history;
 mod import;
+mod imported_jobs;
 mod keys;
 mod lanes;
 mod list;
 mod locking;
 mod maintenance;
+mod maintenance_state;
 mod notifications;
+mod old_partitions;
 mod options;
 mod partition_creation;
+mod partition_replacement;
 mod partition_retention;
 mod partitions;
 #[cfg(test)]
 mod plans;
 mod ports;
 mod queue_limits;
+mod queue_settings;
 mod queues;
 mod read;
 mod ready_keys;
@@ -66,6 +77,7 @@ mod rows;
 mod scan_bounds;
 mod schedules;
 mod schema;
+mod server;
 mod session;
 mod settle;
 mod statements;
@@ -83,6 +95,6 @@ pub use sqlx;
 pub use self::{
     options::Options,
     schema::MIGRATIONS,
-    session::{drop_schemas, server_settings},
+    server::{drop_schemas, server_settings},
     store::PostgresStore,
 };

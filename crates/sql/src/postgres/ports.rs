@@ -16,7 +16,7 @@ use punctual_core::{
 
 use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
-    queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
+    queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
 };
 
 #[async_trait]
@@ -128,15 +128,15 @@ impl ScheduleStore for PostgresStore {
 #[async_trait]
 impl QueueStore for PostgresStore {
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
-        self.answer(Patience::Short, queues::queues(&self.core)).await
+        self.answer(Patience::Short, queue_settings::queues(&self.core)).await
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.answer(Patience::Usual, queues::save(&self.core, &save)).await
+        self.answer(Patience::Usual, queue_settings::save(&self.core, &save)).await
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.answer(Patience::Usual, queues::events(&self.core, &name, limit)).await
+        self.answer(Patience::Usual, queue_settings::events(&self.core, &name, limit)).await
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {

@@ -1,14 +1,14 @@
-//! Queue settings.
+//! The queue settings that claims know.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Limits, Queue, QueueEvent, QueueSave, dispatch::GRACE};
+use punctual_core::{Limits, Queue, dispatch::GRACE};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
-use super::{core::Core, rows, statements as sql};
+use super::{rows, session::Sessions, statements as sql};
 
 /// The queue settings that the claims of this process know.
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ impl Queues {
     }
 }
 
+/// Reads the settings of all queues.
 pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
     let rows = sqlx::query(*sql::QUEUES).fetch_all(connection).await?;
     let queue = |row: &PgRow| {
@@ -72,56 +73,12 @@ pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queu
     rows.iter().map(queue).collect()
 }
 
-pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
-    let mut unit = store.sessions.single().await?;
-    let queues = read(&mut unit).await?;
-    unit.done().await?;
-    Ok(queues)
-}
-
-pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
-    let mut unit = store.sessions.several().await?;
-    // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
-    sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
-    let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
-    let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let done = sqlx::query(*sql::SAVE_QUEUE)
-        .bind(store.sessions.clock())
-        .bind(&save.name)
-        .bind(save.settings.paused)
-        .bind(rows::text(&save.settings)?)
-        .bind(save.revision as i64)
-        .bind(&save.actor)
-        .bind(&save.action)
-        .execute(&mut *unit)
-        .await?;
-    if done.rows_affected() == 1 && changed {
-        let wake = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
-        wake.execute(&mut *unit).await?;
-        let starts = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
-        starts.execute(&mut *unit).await?;
-    }
-    unit.done().await?;
-    // Jobs of a queue that was paused may start now.
-    store.hints.notify_work();
-    Ok(done.rows_affected() == 1)
-}
-
-pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Result<Vec<QueueEvent>> {
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::QUEUE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
-    unit.done().await?;
-    let event =
-        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, action: row.try_get(2)? });
-    rows.iter().map(event).collect()
-}
-
 /// Whether a dispatcher hands out the jobs without limits, or may have until recently.
-pub(crate) async fn is_closed(store: &Core, known: &QueueSnapshot) -> sqlx::Result<bool> {
+pub(crate) async fn is_closed(sessions: &Sessions, known: &QueueSnapshot) -> sqlx::Result<bool> {
     if !known.dispatched {
         return Ok(false);
     }
-    let mut unit = store.sessions.single().await?;
+    let mut unit = sessions.single().await?;
     let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     unit.done().await?;
     Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))
