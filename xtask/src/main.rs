@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use punctual_servers::{Browser, Care, Fault, Postgres, Proxy, Redis};
+use punctual_servers::{Browser, Care, Fault, PageCheckers, Postgres, Proxy, Redis};
 
 #[derive(Debug, Parser)]
 #[command(about = "Punctual's own tasks")]
@@ -91,8 +91,9 @@ fn ci() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    // Installs the browser now, so that tests that need it do not wait for each other.
+    // Installs the browser and the checkers of pages now, so that tests that need them do not wait for each other.
     Browser::find()?;
+    PageCheckers::find()?;
     let servers = Servers::start(Care::None)?;
     tests::run_all(|command| _ = servers.named_to(command))?;
     run(servers.named_to(Command::new(env!("CARGO")).args(["test", "--workspace", "--doc", "--quiet"])))?;

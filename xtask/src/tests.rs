@@ -18,8 +18,9 @@ use crate::root;
 const LANES: usize = 2;
 
 /// The binaries that take longest start first, so that the run does not wait for them at the end.
-const LONGEST: [&str; 10] = [
+const LONGEST: [&str; 11] = [
     "crashes",
+    "screens",
     "chaos",
     "schedules",
     "features",

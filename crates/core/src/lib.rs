@@ -25,7 +25,7 @@
 //! | which measurements do reports use? | [`measure`] |
 //! | how are jobs moved between stores? | [`transfer`] |
 //! | which errors exist? | [`error`] |
-//! | ids, times, clocks, JSON, numbers | [`id`], [`time`], [`clock`], [`json`], [`number`] |
+//! | ids, times, clocks, JSON, numbers, order of names | [`id`], [`time`], [`clock`], [`json`], [`number`], [`natural`] |
 //! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
 //! | JSON schemas of types that are serialised as text | `schema` |
 //! | how do tests and examples make jobs? | [`testing`] |
@@ -47,6 +47,7 @@ pub mod json;
 pub mod limiter;
 pub mod limits;
 pub mod measure;
+pub mod natural;
 pub mod notification;
 pub mod number;
 pub mod offer;

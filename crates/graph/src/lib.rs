@@ -235,6 +235,16 @@ mod tests {
     }
 
     #[test]
+    fn a_graph_on_a_page_links_to_its_jobs_and_marks_its_root() {
+        let nodes = [job("b", "dead", &[1]), job("a", "dead", &[])];
+        let drawn = embedded("w", &nodes, &|index| format!("/jobs/{index}"));
+        assert!(drawn.contains("role=\"group\"") && drawn.contains("<a href=\"/jobs/0\">"), "{drawn}");
+        assert_eq!(drawn.matches("class=\"root\"").count(), 1, "{drawn}");
+        assert!(drawn.contains("class=\"root\"><title>a</title>"), "{drawn}");
+        assert!(svg("w", &nodes).contains("role=\"img\"") && !svg("w", &nodes).contains("class=\"root\""));
+    }
+
+    #[test]
     fn ten_thousand_jobs_are_drawn_in_seconds_in_any_shape() {
         let start = std::time::Instant::now();
         let fan = many(10_000, |at| if at == 9_999 { (0..9_999).collect() } else { Vec::new() });

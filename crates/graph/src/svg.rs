@@ -69,9 +69,10 @@ impl SvgDrawing<'_> {
 
     fn svg(&self, name: &str, width: i64, height: i64) -> String {
         let (name, jobs) = (xml_escaped(name), self.nodes.len());
-        let style = if self.link.is_some() { "" } else { STYLE };
+        // An image has no parts that can be clicked.
+        let (style, role) = if self.link.is_some() { ("", "group") } else { (STYLE, "img") };
         let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"workflow\" role=\"img\" aria-label=\"Workflow {name}, \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"workflow\" role=\"{role}\" aria-label=\"Workflow {name}, \
              jobs: {jobs}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
              <title>{name}</title>\n{style}<g class=\"edge\">\n"
         );
@@ -103,8 +104,11 @@ impl SvgDrawing<'_> {
         let (name, subtitle) = (xml_escaped(&node.name()), xml_escaped(&node.subtitle()));
         let link = self.link.map(|link| xml_escaped(&link(at)));
         let (open, close) = link.map_or_else(Default::default, |to| (format!("<a href=\"{to}\">"), "</a>"));
+        // A page opens its part with the graph here.
+        let is_root = self.link.is_some() && self.layout.layer.iter().position(|layer| *layer == 0) == Some(at);
+        let root = if is_root { " class=\"root\"" } else { "" };
         *out += &format!(
-            "{open}<g transform=\"translate({x} {y})\"><title>{}</title>\
+            "{open}<g transform=\"translate({x} {y})\"{root}><title>{}</title>\
              <rect class=\"box\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"10\"/>\
              <rect x=\"12\" y=\"12\" width=\"4\" height=\"{bar_height}\" rx=\"2\" class=\"s-{}\" fill=\"{}\"/>\
              <svg width=\"{text_width}\" height=\"{BOX_HEIGHT}\"><text class=\"name\" x=\"26\" y=\"23\">{name}</text>\

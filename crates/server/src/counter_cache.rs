@@ -59,6 +59,11 @@ impl CounterCache {
         Ok(Counts::new())
     }
 
+    /// Whether the store had counted nothing in the last hour before the first read.
+    pub(crate) async fn was_empty(&self) -> bool {
+        self.state.lock().await.as_ref().is_some_and(|state| state.before.is_empty())
+    }
+
     async fn between(&self, since: Timestamp, until: Timestamp) -> StoreResult<Counts> {
         let mut counts = Counts::new();
         for rollup in self.punctual.store().rollups(since, until).await? {

@@ -16,6 +16,10 @@ use tokio::sync::watch;
 
 use crate::counter_cache::Counts;
 
+/// The time between two samples.
+const SAMPLE_STEP: Duration = Duration::from_secs(10);
+/// Charts cover at least this time.
+const SPAN_MIN: Duration = Duration::from_secs(60);
 /// Maximum number of samples that are kept.
 const SAMPLES_MAX: usize = 360;
 /// Queue depths are recorded every this many samples, and kept for a week.
@@ -49,14 +53,6 @@ impl Range {
             Self::Hour => HOUR,
             Self::Day => Duration::from_secs(24 * 3_600),
             Self::Week => Duration::from_secs(7 * 24 * 3_600),
-        }
-    }
-
-    const fn step(self) -> Duration {
-        match self {
-            Self::Quarter => Duration::from_secs(10),
-            Self::Hour => Duration::from_secs(60),
-            Self::Day | Self::Week => HOUR,
         }
     }
 }
@@ -106,6 +102,15 @@ impl Sample {
     }
 }
 
+/// The samples of a period.
+pub(crate) struct Samples {
+    /// The start of the period, or the time from which data exists.
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+    /// Samples in steps of equal length, each with the time of its end; `None` for steps without data.
+    pub(crate) steps: Vec<(Timestamp, Option<Sample>)>,
+}
+
 /// Samples by queue; the key `None` is the sum of all queues.
 type ByQueue = BTreeMap<Option<String>, Sample>;
 
@@ -124,6 +129,8 @@ struct HistoryState {
     depths: VecDeque<(Timestamp, BTreeMap<Option<String>, u64>)>,
     hours: BTreeMap<Timestamp, Arc<ByQueue>>,
     count: u64,
+    /// Whether the store had counted nothing shortly before the server started.
+    was_empty: bool,
 }
 
 impl History {
@@ -146,17 +153,18 @@ impl History {
         self.changes.send_modify(|number| *number += 1);
     }
 
+    /// Notes whether the store had counted nothing shortly before the server started.
+    pub(crate) fn set_was_empty(&self, was_empty: bool) {
+        self.state().was_empty = was_empty;
+    }
+
     fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Samples of a queue, or of all queues, in steps of equal length, each with the time of its end; `None` for steps
-    /// without data.
-    pub(crate) async fn samples(
-        &self,
-        range: Range,
-        queue: Option<&str>,
-    ) -> StoreResult<Vec<(Timestamp, Option<Sample>)>> {
+    /// Samples of a queue, or of all queues. They begin when data begins, so that charts of a young store are not empty
+    /// but for their end.
+    pub(crate) async fn samples(&self, range: Range, queue: Option<&str>) -> StoreResult<Samples> {
         let now = self.punctual.store().now();
         match range {
             Range::Quarter | Range::Hour => Ok(self.recent(range, queue, now)),
@@ -164,11 +172,19 @@ impl History {
         }
     }
 
-    fn recent(&self, range: Range, queue: Option<&str>, now: Timestamp) -> Vec<(Timestamp, Option<Sample>)> {
-        let (from, step, state) = (now.before(range.span()), range.step(), self.state());
-        let steps = (range.span().as_secs() / step.as_secs()) as u32;
-        let of = |number: u32| {
-            let (begin, end) = (from.after(step * number), from.after(step * (number + 1)));
+    fn recent(&self, range: Range, queue: Option<&str>, now: Timestamp) -> Samples {
+        let (oldest, state) = (now.before(range.span()), self.state());
+        let (Some((first, _)), Some((last, _))) = (state.samples.front(), state.samples.back()) else {
+            return Samples { from: oldest, until: now, steps: Vec::new() };
+        };
+        let from = oldest.max(first.before(SAMPLE_STEP).min(now.before(SPAN_MIN)));
+        let step = if now.since(from) <= Range::Quarter.span() { SAMPLE_STEP } else { Duration::from_secs(60) };
+        // Samples are taken at almost equal intervals: the steps end halfway between two of them, so that each step of
+        // the shortest length contains exactly one.
+        let end = last.after(SAMPLE_STEP / 2);
+        let steps = end.since(from).as_micros().div_ceil(step.as_micros()) as u32;
+        let of = |ago: u32| {
+            let (begin, end) = (end.before(step * (ago + 1)), end.before(step * ago));
             let samples = state.samples.iter().filter(|(at, _)| begin < *at && *at <= end);
             let mut found = None::<Sample>;
             for (_, by_queue) in samples {
@@ -178,28 +194,38 @@ impl History {
                     || Sample { span: by_queue.get(&None).map_or(Duration::ZERO, |all| all.span), ..Sample::default() };
                 found.get_or_insert_default().merge(&sample.cloned().unwrap_or_else(quiet));
             }
-            (end, found)
+            (end.min(now), found)
         };
-        (0..steps).map(of).collect()
+        Samples { from, until: now, steps: (0..steps).rev().map(of).collect() }
     }
 
-    async fn hourly(
-        &self,
-        range: Range,
-        queue: Option<&str>,
-        now: Timestamp,
-    ) -> StoreResult<Vec<(Timestamp, Option<Sample>)>> {
+    async fn hourly(&self, range: Range, queue: Option<&str>, now: Timestamp) -> StoreResult<Samples> {
         let hours = range.span().as_secs() / HOUR.as_secs();
-        let mut samples = Vec::new();
+        let (mut from, mut steps) = (None, Vec::new());
         for ago in (0..hours).rev() {
             let begin = hour(now.before(HOUR * ago as u32));
             let found = self.hour(begin, now).await?;
+            if from.is_none() && found.is_empty() && self.depth_at(begin, None).is_none() {
+                continue;
+            }
+            from = from.or(Some(begin));
             let mut sample = found.get(&queue.map(str::to_owned)).cloned().unwrap_or_default();
             sample.span = now.since(begin).min(HOUR);
             sample.ready = self.depth_at(begin, queue);
-            samples.push((begin.after(HOUR).min(now), Some(sample)));
+            steps.push((begin.after(HOUR).min(now), Some(sample)));
         }
-        Ok(samples)
+        let from = from.unwrap_or(now);
+        if self.has_seen_all_since(from) {
+            return Ok(self.recent(Range::Hour, queue, now));
+        }
+        Ok(Samples { from: from.max(now.before(range.span())).min(now.before(SPAN_MIN)), until: now, steps })
+    }
+
+    /// Whether the samples contain all that the store has counted since then.
+    fn has_seen_all_since(&self, begin: Timestamp) -> bool {
+        let state = self.state();
+        let is_complete = state.was_empty && state.samples.len() < SAMPLES_MAX;
+        is_complete && state.samples.front().is_some_and(|(at, _)| hour(at.before(SAMPLE_STEP)) <= begin)
     }
 
     /// The samples of one hour. Hours that are final are cached.

@@ -38,6 +38,7 @@ pub(crate) async fn run(app: Arc<App>) {
                 *ready.entry(None).or_default() += count.count;
                 *ready.entry(Some(count.queue.clone())).or_default() += count.count;
             }
+            app.history.set_was_empty(app.counter_cache.was_empty().await);
             app.history.record(app.punctual.store().now(), without_names(rollups), &ready);
         }
         quiet += 1;

@@ -51,7 +51,7 @@ pub(crate) fn service(app: Arc<App>) -> Router {
     }
     let has_tls = app.has_tls;
     let router = dashboard::add_to(router)
-        .fallback(|| async { Problem::not_found("path not found; GET /v1/openapi.json lists all paths") })
+        .fallback(dashboard::not_found)
         .method_not_allowed_fallback(|| async { Problem::new(Code::NotAllowed, "method not allowed for this path") })
         .with_state(app);
     let header = |name: HeaderName, value: &'static str| {

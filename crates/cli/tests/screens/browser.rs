@@ -154,8 +154,14 @@ impl Tab {
         complaints.map(|line| line["message"].to_string()).collect()
     }
 
-    /// Takes a screenshot: file name, light or dark, size in pixels.
-    pub async fn picture(&self, name: &str, dark: bool, (width, height): (u32, u32)) {
+    /// Runs a script in the page that passes its result to the function `done`.
+    pub async fn run_async(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1]; {script}");
+        self.command("/execute/async", json!({"script": script, "args": []})).await
+    }
+
+    /// Shows pages light or dark, in a size in pixels.
+    pub async fn view(&self, dark: bool, (width, height): (u32, u32)) {
         let scheme = if dark { "dark" } else { "light" };
         // No colour transition may be in progress.
         let media = json!({"features": [
@@ -165,6 +171,19 @@ impl Tab {
         self.devtools("Emulation.setEmulatedMedia", media).await;
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// By how many pixels the page is wider than the screen. A phone's window grows with the page, so that the width
+    /// of the window tells nothing.
+    pub async fn excess(&self, (width, _): (u32, u32)) -> i64 {
+        let page = self.run("return document.scrollingElement.scrollWidth").await.as_i64().unwrap();
+        (page - i64::from(width)).max(0)
+    }
+
+    /// Takes a screenshot: file name, light or dark, size in pixels.
+    pub async fn picture(&self, name: &str, dark: bool, size: (u32, u32)) {
+        self.view(dark, size).await;
+        let (scheme, width) = (if dark { "dark" } else { "light" }, size.0);
         let picture = self.attempt(Method::GET, "/screenshot", Value::Null).await.unwrap();
         let folder = pictures();
         fs::create_dir_all(&folder).unwrap();
@@ -174,8 +193,8 @@ impl Tab {
         )
         .unwrap();
         // No part of the page may be wider than the screen.
-        let wide = self.run("return document.documentElement.scrollWidth - innerWidth").await.as_i64().unwrap();
-        assert!(wide <= 0, "{name} is {wide} pixels wider than {width}");
+        let excess = self.excess(size).await;
+        assert_eq!(excess, 0, "{name} is {excess} pixels wider than {width}");
         self.devtools("Emulation.clearDeviceMetricsOverride", json!({})).await;
     }
 

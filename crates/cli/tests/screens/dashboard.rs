@@ -197,6 +197,7 @@ async fn one_logs_in_with_a_token_and_out_again() {
     tab.click("button.primary").await;
     tab.until("it goes on to where they wanted to go", "location.search === '?status=dead'").await;
     assert_eq!(tab.run("return document.cookie").await, "", "no script can read the session");
+    shell.ok(&["enqueue", "echo", "{}", "--queue", "mail"]);
     tab.go("/queues/mail").await;
     tab.click("form[action='/queues/mail/pause'] button").await;
     tab.until_text("mail paused").await;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod accessibility;
 mod browser;
 mod dashboard;
 #[path = "../shell/mod.rs"]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use punctual_core::{
     Change, Changed, Error, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId, WorkflowStatus, check,
-    flow, limits, redact,
+    flow, limits, natural, redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -94,7 +94,8 @@ impl Admin {
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowDetail, Error> {
         let store = self.punctual.store();
         let workflow = store.workflow(id).await?.ok_or(Error::NoWorkflow(id))?;
-        let nodes = store.nodes(id).await?;
+        let mut nodes = store.nodes(id).await?;
+        nodes.sort_by(|a, b| natural::compare(&a.node, &b.node));
         let result = self.result(&nodes).await?;
         Ok(WorkflowDetail { view: WorkflowView::of(workflow), nodes, result })
     }

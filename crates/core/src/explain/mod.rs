@@ -10,6 +10,7 @@ mod workers;
 pub use self::{
     facts::{Facts, Held},
     reason::{Cause, Explanation, Reason},
+    workers::handler_advice,
 };
 use crate::Status;
 

@@ -21,7 +21,7 @@ impl Facts {
             let start = format!("Start one: punctual work --queues {queue}");
             return Some(reason(Cause::NoWorker, "No live workers.".to_owned(), start));
         }
-        let of_queue: Vec<&WorkerRecord> = self.workers.iter().filter(|worker| serves_queue(worker, queue)).collect();
+        let of_queue: Vec<&WorkerRecord> = self.workers.iter().filter(|worker| worker.serves(queue)).collect();
         if of_queue.is_empty() {
             let text = format!("{} serves the queue {queue}.", none_of(self.workers.len(), "live worker"));
             return Some(reason(
@@ -30,11 +30,10 @@ impl Facts {
                 format!("Start one that does: punctual work --queues {queue}"),
             ));
         }
-        if !of_queue.iter().any(|worker| knows_name(worker, name)) {
+        if !of_queue.iter().any(|worker| worker.handles(name)) {
             let none = none_of(of_queue.len(), &format!("live worker of the queue {queue}"));
             let text = format!("{none} has a handler for {name}.");
-            let advice = format!("Register one in your program, or declare [handlers.{name}] in punctual.toml");
-            return Some(reason(Cause::NoWorkerForName, text, advice));
+            return Some(reason(Cause::NoWorkerForName, text, handler_advice(name)));
         }
         None
     }
@@ -55,7 +54,7 @@ impl Facts {
     /// Nothing prevents the job from starting but the load of the workers.
     pub(super) fn busy(&self) -> Reason {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
-        let could = self.workers.iter().filter(|worker| serves_queue(worker, queue) && knows_name(worker, name));
+        let could = self.workers.iter().filter(|worker| worker.serves(queue) && worker.handles(name));
         let could: Vec<&WorkerRecord> = could.collect();
         let due = time::in_words(self.now.since(self.job.run_at));
         if could.iter().all(|worker| worker.heartbeat.running >= worker.heartbeat.concurrency) {
@@ -78,10 +77,19 @@ impl Facts {
     }
 }
 
-fn serves_queue(worker: &WorkerRecord, queue: &String) -> bool {
-    worker.heartbeat.queues.is_empty() || worker.heartbeat.queues.contains(queue)
-}
-
-fn knows_name(worker: &WorkerRecord, name: &String) -> bool {
-    worker.heartbeat.names.is_empty() || worker.heartbeat.names.contains(name)
+/// What to do about jobs that no worker has a handler for.
+///
+/// ```
+/// use punctual_core::explain::handler_advice;
+/// assert!(handler_advice("mail").contains("[handlers.mail]"));
+/// assert!(handler_advice("send mail").contains(r#"[handlers."send mail"]"#));
+/// ```
+pub fn handler_advice(job: &str) -> String {
+    let is_bare = job.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    // Other keys of TOML are in quotes, with the escapes of JSON.
+    let key = if is_bare { job.to_owned() } else { serde_json::Value::from(job).to_string() };
+    format!(
+        "Start a worker whose program registers a handler for {job}, or declare [handlers.{key}] in punctual.toml \
+         and restart its workers"
+    )
 }

@@ -57,3 +57,17 @@ pub struct WorkerRecord {
     /// Time of the last heartbeat.
     pub seen_at: Timestamp,
 }
+
+impl WorkerRecord {
+    /// Whether the worker serves a queue.
+    pub fn serves(&self, queue: &str) -> bool {
+        let queues = &self.heartbeat.queues;
+        queues.is_empty() || queues.iter().any(|served| served == queue)
+    }
+
+    /// Whether the worker has a handler for jobs of a name.
+    pub fn handles(&self, job: &str) -> bool {
+        let names = &self.heartbeat.names;
+        names.is_empty() || names.iter().any(|name| name == job)
+    }
+}

@@ -17,6 +17,13 @@ const TOP: f64 = 8.0;
 const BOTTOM: f64 = 22.0;
 /// Number of grid lines above zero.
 const LINES: usize = 3;
+/// Maximum number of steps between ticks of the time axis.
+const TIME_STEPS_MAX: f64 = 4.0;
+/// Steps between ticks that show times, in seconds.
+const TIME_STEPS: [f64; 21] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 10_800.0, 21_600.0,
+    43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0,
+];
 
 /// The unit of the values.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,6 +39,15 @@ impl Unit {
             Self::Seconds => in_words(Duration::from_secs_f64(value.max(0.0))),
             Self::PerSecond => format!("{}/s", short(value)),
             Self::Jobs => short(value),
+        }
+    }
+
+    /// The label of a grid line.
+    fn tick(self, value: f64, step: f64) -> String {
+        match self {
+            _ if value == 0.0 => "0".to_owned(),
+            Self::Seconds => time_tick(value, step),
+            Self::PerSecond | Self::Jobs => self.write(value),
         }
     }
 
@@ -58,6 +74,33 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// The smallest step that is at least this long: 1, 2, 2.5 or 5 times a power of ten.
+fn decimal_step(at_least: f64) -> f64 {
+    let power = 10f64.powi(at_least.log10().floor() as i32);
+    power * [1.0, 2.0, 2.5, 5.0].into_iter().find(|round| round * power >= at_least * 0.999).unwrap_or(10.0)
+}
+
+/// The smallest step for ticks that show times which is at least this many seconds.
+fn time_step(at_least: f64) -> f64 {
+    if at_least < 1.0 {
+        return decimal_step(at_least);
+    }
+    let days = || (at_least / 86_400.0).ceil() * 86_400.0;
+    TIME_STEPS.into_iter().find(|step| *step >= at_least * 0.999).unwrap_or_else(days)
+}
+
+/// A time in the unit that suits the step between ticks, so that all ticks of an axis have the same unit.
+fn time_tick(seconds: f64, step: f64) -> String {
+    let (unit, name) = match step {
+        _ if step < 1.0 => (0.001, "ms"),
+        _ if step < 60.0 => (1.0, "s"),
+        _ if step < 3_600.0 => (60.0, "min"),
+        _ if step < 86_400.0 => (3_600.0, "h"),
+        _ => (86_400.0, "d"),
+    };
+    format!("{} {name}", trimmed(seconds / unit))
+}
+
 /// One line or layer of a chart.
 pub(super) struct Series {
     pub(super) name: &'static str,
@@ -81,7 +124,7 @@ pub(super) struct Chart {
 
 impl Chart {
     pub(super) fn draw(&self) -> Markup {
-        let top = self.top();
+        let step = self.step();
         let known = self.series.iter().any(|series| series.values.iter().any(Option::is_some));
         html! {
             figure.chart {
@@ -90,7 +133,7 @@ impl Chart {
                     span.legend { @for series in &self.series { span class=(series.class) { i {} (series.name) } } }
                 }
                 @if known {
-                    (PreEscaped(self.svg(top)))
+                    (PreEscaped(self.svg(step)))
                 } @else {
                     p.muted.nothing { "No data yet." }
                 }
@@ -98,19 +141,21 @@ impl Chart {
         }
     }
 
-    /// The maximum of the y axis: the highest value, rounded up so that grid lines have round numbers.
-    fn top(&self) -> f64 {
+    /// The step between grid lines, a round number; the highest value is not above the last line.
+    fn step(&self) -> f64 {
         let sum = |index: usize| -> f64 {
             let values = self.series.iter().filter_map(|series| series.values.get(index).copied().flatten());
             if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
         };
-        let highest = (0..self.times.len()).map(sum).fold(0.0, f64::max);
-        let step = (highest / LINES as f64).max(if self.unit == Unit::Jobs { 1.0 } else { 0.001 });
-        let power = 10f64.powf(step.log10().floor());
-        let round = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|round| round * power >= step * 0.999).unwrap_or(10.0);
-        let round =
-            if self.unit == Unit::Jobs && round * power < 10.0 { (round * power).ceil() } else { round * power };
-        round * LINES as f64
+        let least = (0..self.times.len()).map(sum).fold(0.0, f64::max) / LINES as f64;
+        match self.unit {
+            Unit::Seconds => time_step(least.max(0.001)),
+            Unit::PerSecond => decimal_step(least.max(0.001)),
+            Unit::Jobs => match decimal_step(least.max(1.0)) {
+                step if step < 10.0 => step.ceil(),
+                step => step,
+            },
+        }
     }
 
     fn x(&self, at: Timestamp) -> f64 {
@@ -122,14 +167,15 @@ impl Chart {
         HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value / top).clamp(0.0, 1.0)
     }
 
-    fn svg(&self, top: f64) -> String {
+    fn svg(&self, step: f64) -> String {
+        let top = step * LINES as f64;
         let mut out = format!(
             r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}" data-chart='{}'>"#,
             self.summary(),
             self.data()
         );
         for line in 0..=LINES {
-            let value = top * line as f64 / LINES as f64;
+            let value = step * line as f64;
             let y = Self::y(value, top);
             let _ = write!(
                 out,
@@ -137,16 +183,10 @@ impl Chart {
                 WIDTH - RIGHT,
                 LEFT - 6.0,
                 y + 4.0,
-                if line == 0 { "0".to_owned() } else { self.unit.write(value) }
+                self.unit.tick(value, step)
             );
         }
-        let span = self.until.since(self.from);
-        for (share, class) in [(0.0, "first"), (0.5, "middle"), (1.0, "last")] {
-            let ago = span.mul_f64(1.0 - share);
-            let text = if ago.is_zero() { "now".to_owned() } else { format!("−{}", in_words(ago)) };
-            let x = LEFT + (WIDTH - LEFT - RIGHT) * share;
-            let _ = write!(out, r#"<text class="time {class}" x="{x:.1}" y="{:.1}">{text}</text>"#, HEIGHT - 6.0);
-        }
+        self.time_ticks(&mut out);
         if self.stacked {
             self.layers(&mut out, top)
         } else {
@@ -154,6 +194,23 @@ impl Chart {
         }
         out.push_str("</svg>");
         out
+    }
+
+    /// The labels of the time axis, at round distances from its end.
+    fn time_ticks(&self, out: &mut String) {
+        let span = self.until.since(self.from).as_secs_f64().max(1.0);
+        let step = time_step(span / TIME_STEPS_MAX);
+        for number in 0..=(span / step + 0.001) as u32 {
+            let ago = step * f64::from(number);
+            let x = WIDTH - RIGHT - (WIDTH - LEFT - RIGHT) * ago / span;
+            let (class, text) = match number {
+                0 => ("last", "now".to_owned()),
+                // A label in the middle of the first tick would extend beyond the chart.
+                _ if x < LEFT + 1.0 => ("first", format!("−{}", time_tick(ago, step))),
+                _ => ("middle", format!("−{}", time_tick(ago, step))),
+            };
+            let _ = write!(out, r#"<text class="time {class}" x="{x:.1}" y="{:.1}">{text}</text>"#, HEIGHT - 6.0);
+        }
     }
 
     /// Runs of consecutive indexes that have values.
@@ -255,10 +312,51 @@ mod tests {
 
     #[test]
     fn the_grid_has_round_numbers_from_zero_on() {
-        assert_eq!(chart(vec![Some(7.0)]).top(), 9.0);
-        assert_eq!(chart(vec![Some(100.0)]).top(), 150.0);
-        assert_eq!(chart(vec![Some(0.0)]).top(), 3.0);
+        assert_eq!(chart(vec![Some(7.0)]).step(), 3.0);
+        assert_eq!(chart(vec![Some(100.0)]).step(), 50.0);
+        assert_eq!(chart(vec![Some(0.0)]).step(), 1.0);
         assert!(chart(vec![Some(7.0)]).draw().into_string().contains(">0</text>"));
+    }
+
+    fn ticks(drawn: &str, class: &str) -> Vec<String> {
+        let mark = format!("<text class=\"{class}");
+        let texts = drawn.split(mark.as_str()).skip(1);
+        texts.filter_map(|text| Some(text.split_once('>')?.1.split_once('<')?.0.to_owned())).collect()
+    }
+
+    #[test]
+    fn times_have_round_steps_in_one_unit() {
+        for (highest, expected) in [
+            (0.004, ["0", "2 ms", "4 ms", "6 ms"]),
+            (0.9, ["0", "500 ms", "1000 ms", "1500 ms"]),
+            (8.0, ["0", "5 s", "10 s", "15 s"]),
+            (31.0, ["0", "15 s", "30 s", "45 s"]),
+            (170.0, ["0", "1 min", "2 min", "3 min"]),
+            (300.0, ["0", "2 min", "4 min", "6 min"]),
+            (20_000.0, ["0", "2 h", "4 h", "6 h"]),
+            (400_000.0, ["0", "2 d", "4 d", "6 d"]),
+            (9_000_000.0, ["0", "35 d", "70 d", "105 d"]),
+        ] {
+            let drawn = Chart { unit: Unit::Seconds, ..chart(vec![Some(highest)]) }.draw().into_string();
+            assert_eq!(ticks(&drawn, "tick"), expected, "{highest}");
+        }
+    }
+
+    #[test]
+    fn the_time_axis_has_round_steps_from_its_end() {
+        let cases: [(u64, &[&str]); 6] = [
+            (60, &["now", "−15 s", "−30 s", "−45 s", "−60 s"]),
+            (185, &["now", "−1 min", "−2 min", "−3 min"]),
+            (900, &["now", "−5 min", "−10 min", "−15 min"]),
+            (3_600, &["now", "−15 min", "−30 min", "−45 min", "−60 min"]),
+            (86_400, &["now", "−6 h", "−12 h", "−18 h", "−24 h"]),
+            (7 * 86_400, &["now", "−2 d", "−4 d", "−6 d"]),
+        ];
+        for (seconds, expected) in cases {
+            let until = Timestamp::MIN.after(Duration::from_secs(seconds));
+            let drawn = Chart { until, ..chart(vec![Some(1.0)]) }.draw().into_string();
+            assert_eq!(ticks(&drawn, "time"), expected, "{seconds}");
+        }
     }
 
     #[test]

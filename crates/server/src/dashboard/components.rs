@@ -13,6 +13,8 @@ use super::page_context::PageContext;
 const OPEN_LEVELS: usize = 2;
 /// Maximum number of fields or items shown per level.
 const FIELDS_SHOWN: usize = 200;
+/// Longer names have a tooltip, since lists may cut them.
+const NAME_MAX_CHARS: usize = 20;
 
 /// A status: a dot and its name.
 pub(super) fn status(status: impl Display) -> Markup {
@@ -86,6 +88,29 @@ pub(super) fn shortened(id: &str) -> String {
     match (rest.get(..4), rest.len().checked_sub(6).and_then(|from| rest.get(from..))) {
         (Some(head), Some(tail)) if rest.len() > 12 => format!("{kind}_{head}…{tail}"),
         _ => id.to_owned(),
+    }
+}
+
+/// A name that users have chosen. It may be written from right to left, and must not reorder the text around it.
+pub(super) fn name(text: &str) -> Markup {
+    html! { bdi title=[(text.chars().count() > NAME_MAX_CHARS).then_some(text)] { (text) } }
+}
+
+/// A part of a page that scrolls by itself. Its label must be unique on the page. It can be focused, since only then
+/// the keyboard can scroll it.
+pub(super) fn scroll(label: &str, content: &Markup) -> Markup {
+    html! { section.scroll tabindex="0" aria-label=(label) { (content) } }
+}
+
+/// Links to the first and to the next page of a list.
+pub(super) fn pages(first: Option<&str>, next: Option<&str>) -> Markup {
+    html! {
+        @if first.is_some() || next.is_some() {
+            nav.pages aria-label="Pagination" {
+                @if let Some(to) = first { a href=(to) { "First page" } }
+                @if let Some(to) = next { a rel="next" href=(to) { "Next page" } }
+            }
+        }
     }
 }
 
@@ -190,8 +215,8 @@ pub(super) fn facts(rows: Vec<(&str, Markup)>) -> Markup {
 }
 
 /// A JSON document with collapsible levels.
-pub(super) fn document(value: &Value) -> Markup {
-    html! { div.json { (level(value, 0)) } }
+pub(super) fn document(label: &str, value: &Value) -> Markup {
+    html! { section.json tabindex="0" aria-label=(label) { (level(value, 0)) } }
 }
 
 fn level(value: &Value, depth: usize) -> Markup {
@@ -205,7 +230,7 @@ fn level(value: &Value, depth: usize) -> Markup {
                 items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect();
             fold(&rows, "[", "]", depth)
         }
-        Value::String(text) => html! { span.string { (text) } },
+        Value::String(text) => html! { bdi.string { (text) } },
         other => html! { span.literal { (other.to_string()) } },
     }
 }
@@ -216,7 +241,7 @@ fn fold(rows: &[(String, &Value)], open: &str, close: &str, depth: usize) -> Mar
         details open[depth < OPEN_LEVELS] {
             summary { (open) span.muted { (rows.len()) } (close) }
             ul {
-                @for (name, value) in rows.iter().take(FIELDS_SHOWN) { li { span.field { (name) } (level(value, depth + 1)) } }
+                @for (name, value) in rows.iter().take(FIELDS_SHOWN) { li { span.field { bdi { (name) } } (level(value, depth + 1)) } }
                 @if left > 0 { li.muted { "and " (left) " more" } }
             }
         }
@@ -237,6 +262,7 @@ pub(super) fn icon(name: &str) -> Markup {
         "locks" => "M3.5 7h9v7h-9zM5.5 7V5a2.5 2.5 0 015 0v2",
         "reports" => "M3 14V8M8 14V3M13 14v-4",
         "notifications" => "M4 11V7a4 4 0 018 0v4l1 1.5H3zM6.5 14.5h3",
+        "search" => "M7 2.5a4.5 4.5 0 110 9 4.5 4.5 0 010-9zM10.5 10.5l3.5 3.5",
         "api" => "M5 4L1.5 8 5 12M11 4l3.5 4-3.5 4M9 3l-2 10",
         _ => "",
     };
@@ -262,7 +288,8 @@ mod tests {
 
     #[test]
     fn documents_are_escaped() {
-        let drawn = document(&serde_json::json!({"<b>": ["<script>alert(1)</script>", null, 1.5]})).into_string();
+        let drawn =
+            document("Payload", &serde_json::json!({"<b>": ["<script>alert(1)</script>", null, 1.5]})).into_string();
         assert!(!drawn.contains("<script>") && !drawn.contains("<b>"), "{drawn}");
         assert!(drawn.contains("&lt;script&gt;") && drawn.contains("null") && drawn.contains("1.5"));
     }

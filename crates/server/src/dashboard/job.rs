@@ -35,7 +35,7 @@ pub(super) async fn show(context: PageContext, OfJob { id }: OfJob) -> Answer {
     let content = html! {
         section.history #history data-live {
             p.sentence { (components::status(job.status)) span { (sentence(job, &detail.attempts, context.now)) } }
-            @if let Some(progress) = &job.progress { p { (components::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " (message) } } }
+            @if let Some(progress) = &job.progress { p { (components::progress(progress.percent, "progress")) @if let Some(message) = &progress.message { " " bdi { (message) } } } }
             @if let Some(why) = &why { (reasons(why)) }
         }
         @if context.may_change() { div.actions #actions data-live { (actions(&context, job).await?) } }
@@ -49,16 +49,16 @@ pub(super) async fn show(context: PageContext, OfJob { id }: OfJob) -> Answer {
                 section #log data-live { h2 { "Log" } (log(&detail.logs)) }
             }
             div {
-                section { h2 { "Payload" } (components::document(&job.payload_preview)) p.muted { "Secrets are redacted." } }
-                @if let Some(result) = &job.result_preview { section { h2 { "Result" } (components::document(result)) } }
-                @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (components::document(metadata)) } }
+                section { h2 { "Payload" } (components::document("Payload", &job.payload_preview)) p.muted { "Secrets are redacted." } }
+                @if let Some(result) = &job.result_preview { section { h2 { "Result" } (components::document("Result", result)) } }
+                @if let Some(metadata) = &job.metadata { section { h2 { "Metadata" } (components::document("Metadata", metadata)) } }
                 section #facts data-live { h2 { "Details" } (facts(&context, job)) }
                 (family(&detail))
             }
         }
     };
     let mut page = Page::new(&job.name, "/jobs");
-    page.heading = Some(html! { h1 { (job.name) } (components::id(job.id)) });
+    page.heading = Some(html! { h1 { (components::name(&job.name)) } (components::id(job.id)) });
     Ok(context.html(page, &content))
 }
 
@@ -98,8 +98,8 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
 
 fn reasons(why: &Explanation) -> Markup {
     html! {
-        ul.reasons aria-label="Reasons why the job is not running" {
-            @for reason in &why.reasons { li { (reason.text) @if let Some(advice) = &reason.advice { " " span.muted { (advice) } } } }
+        section.reasons aria-label="Reasons why the job is not running" {
+            ul { @for reason in &why.reasons { li { (reason.text) @if let Some(advice) = &reason.advice { " " span.muted { (advice) } } } } }
         }
     }
 }
@@ -142,8 +142,8 @@ fn fault(error: &punctual_core::JobError) -> Markup {
     html! {
         div.fault {
             @if let Some(code) = &error.code { code { (code) } " " }
-            strong { (first) }
-            @if !rest.is_empty() { pre { (rest) } }
+            strong { bdi { (first) } }
+            @if !rest.is_empty() { (components::scroll("Further lines of the error", &html! { pre dir="auto" { (rest) } })) }
         }
     }
 }
@@ -166,8 +166,8 @@ fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
         ))
     };
     html! {
-        div.scroll { table.rows.attempts {
-            thead { tr { th.num { "#" } th { "Outcome" } th.span { "Timeline" } th.num { "Duration" } th.num { "Started" } th.wide { "Worker" } } }
+        section.scroll tabindex="0" aria-label="Attempts" { table.rows.attempts {
+            thead { tr { th.num scope="col" { "#" } th scope="col" { "Outcome" } th.span scope="col" { "Timeline" } th.num scope="col" { "Duration" } th.num scope="col" { "Started" } th.wide scope="col" { "Worker" } } }
             tbody { @for attempt in shown.iter().rev() {
                 tr {
                     td.num { (attempt.attempt) }
@@ -177,7 +177,7 @@ fn attempts(attempts: &[Attempt], now: punctual_core::Timestamp) -> Markup {
                     td.num { (components::when(attempt.started_at, now)) }
                     td.wide { (components::id(attempt.worker_id)) }
                 }
-                @if let Some(error) = &attempt.error { tr.sub { td {} td colspan="5" { (error.message.lines().next().unwrap_or_default()) } } }
+                @if let Some(error) = &attempt.error { tr.sub { td {} td colspan="5" { bdi { (error.message.lines().next().unwrap_or_default()) } } } }
             } }
         } }
         @if attempts.len() > shown.len() { p.muted { "and " (attempts.len() - shown.len()) " earlier attempts" } }
@@ -191,8 +191,8 @@ fn timeline(events: &[Event], now: punctual_core::Timestamp) -> Markup {
                 li {
                     (components::status(event.status))
                     span.detail {
-                        @if let Some(detail) = &event.detail { (detail) }
-                        @if let Some(actor) = &event.actor { " " span.muted { "by " (actor) } }
+                        @if let Some(detail) = &event.detail { bdi { (detail) } }
+                        @if let Some(actor) = &event.actor { " " span.muted { "by " (components::name(actor)) } }
                     }
                     @if index > 0 { span.gap { "+" (in_words(event.at.since(events[index - 1].at))) } }
                     (components::when(event.at, now))
@@ -208,15 +208,17 @@ fn log(lines: &[LogLine]) -> Markup {
         @if lines.is_empty() { p.muted { "No log lines." } }
         @else {
             @if lines.len() > shown.len() { p.muted { "The last " (shown.len()) " of " (lines.len()) " lines." } }
-            ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (components::when_exact(line.at)) span.level { (line.level.as_str()) } span { (line.message) } } } }
+            section.scroll.lines tabindex="0" aria-label="Log lines" {
+                ol.log { @for line in shown { li class={ "l-" (line.level.as_str()) } { (components::when_exact(line.at)) span.level { (line.level.as_str()) } span dir="auto" { (line.message) } } } }
+            }
         }
     }
 }
 
 fn facts(context: &PageContext, job: &JobView) -> Markup {
-    let text = |text: &str| html! { (text) };
+    let text = |text: &str| html! { bdi { (text) } };
     let mut rows = vec![
-        ("Queue", html! { a href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }),
+        ("Queue", html! { a href={ "/queues/" (components::part(&job.queue)) } { (components::name(&job.queue)) } }),
         ("Priority", html! { (job.priority) }),
         (
             "Attempts",
@@ -225,27 +227,31 @@ fn facts(context: &PageContext, job: &JobView) -> Markup {
         ("Timeout", components::took(Duration::from_millis(job.timeout_ms))),
         (
             "Created",
-            html! { (components::when(job.created_at, context.now)) @if let Some(by) = &job.created_by { " by " (by) } },
+            html! { (components::when(job.created_at, context.now)) @if let Some(by) = &job.created_by { " by " (components::name(by)) } },
         ),
         ("Due", components::when(job.run_at, context.now)),
     ];
     rows.extend(job.worker_id.map(|worker| ("Worker", components::id(worker))));
     rows.extend(job.lease_until.map(|until| ("Lease", components::when(until, context.now))));
-    rows.extend(
-        job.user_id
-            .as_deref()
-            .map(|user| ("User", html! { a href=(components::query("/jobs", &[("user", Some(user))])) { (user) } })),
-    );
+    rows.extend(job.user_id.as_deref().map(|user| {
+        ("User", html! { a href=(components::query("/jobs", &[("user", Some(user))])) { (components::name(user)) } })
+    }));
     rows.extend(job.correlation_id.as_deref().map(|id| {
-        ("Correlation", html! { a href=(components::query("/jobs", &[("correlation", Some(id))])) { (id) } })
+        (
+            "Correlation",
+            html! { a href=(components::query("/jobs", &[("correlation", Some(id))])) { (components::name(id)) } },
+        )
     }));
     rows.extend(job.unique_key.as_deref().map(|key| ("Unique key", text(key))));
     rows.extend(job.concurrency_key.as_deref().map(|key| ("Concurrency key", text(key))));
     rows.extend(job.workflow_id.map(|id| {
-        ("Workflow", html! { a href={ "/workflows/" (id) } { (job.node.as_deref().unwrap_or("unnamed node")) } })
+        ("Workflow", html! { a href={ "/workflows/" (id) } { (components::name(job.node.as_deref().unwrap_or("unnamed node"))) } })
     }));
     rows.extend(job.occurrence.as_ref().map(|one| {
-        ("Schedule", html! { a href={ "/schedules/" (components::part(&one.schedule)) } { (one.schedule) } })
+        (
+            "Schedule",
+            html! { a href={ "/schedules/" (components::part(&one.schedule)) } { (components::name(&one.schedule)) } },
+        )
     }));
     rows.extend(
         job.rerun_of
@@ -256,7 +262,7 @@ fn facts(context: &PageContext, job: &JobView) -> Markup {
     if !job.tags.is_empty() {
         rows.push((
             "Tags",
-            html! { @for tag in &job.tags { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (tag) } } },
+            html! { @for tag in &job.tags { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (components::name(tag)) } } },
         ));
     }
     components::facts(rows)
@@ -266,7 +272,7 @@ fn family(detail: &JobDetail) -> Markup {
     let list = |title: &str, relatives: &[Relative]| {
         html! {
             @if !relatives.is_empty() {
-                section { h2 { (title) } ul.family { @for one in relatives { li { (components::status(one.status)) a href={ "/jobs/" (one.id) } { (one.node.as_deref().map_or_else(|| components::shortened(&one.id.to_string()), str::to_owned)) } } } } }
+                section { h2 { (title) } ul.family { @for one in relatives { li { (components::status(one.status)) a href={ "/jobs/" (one.id) } { (components::name(&one.node.as_deref().map_or_else(|| components::shortened(&one.id.to_string()), str::to_owned))) } } } } }
             }
         }
     };

@@ -143,25 +143,24 @@ pub(super) async fn show(context: PageContext, query: JobListQuery) -> Answer {
         Some(verb) if context.may_change() => Some(confirm_all(&context, &query, verb).await?),
         _ => None,
     };
+    let first = query.after.as_ref().map(|_| query.link(&query.status, &[]));
+    let next = found.next.as_ref().map(|next| query.link(&query.status, &[("after", Some(next))]));
     let content = html! {
         (filters(&query, &overview))
         @if let Some(bulk) = bulk { (bulk) }
         section #jobs data-live {
             @if let Some(seen) = found.searched {
-                p.muted { "Searched for “" (query.q.as_deref().unwrap_or_default()) "” in " (components::plural(seen as u64, "job", "jobs"))
+                p.muted { "Searched for “" bdi { (query.q.as_deref().unwrap_or_default()) } "” in " (components::plural(seen as u64, "job", "jobs"))
                     @if found.more { "; set more filters to search others" } "." }
             }
             @if found.jobs.is_empty() { (empty(&query)) }
             @else {
                 form #picked method="post" action="/bulk" {
                     (components::proof(&context))
-                    (table(&context, &found.jobs, time, context.may_change()))
+                    (components::scroll("List of jobs", &table(&context, &found.jobs, time, context.may_change())))
                     @if context.may_change() { (toolbar(&query)) }
                 }
-                nav.pages aria-label="Pages" {
-                    @if query.after.is_some() { a href=(query.link(&query.status, &[])) { "First page" } }
-                    @if let Some(next) = &found.next { a rel="next" href=(query.link(&query.status, &[("after", Some(next))])) { "Next page" } }
-                }
+                (components::pages(first.as_deref(), next.as_deref()))
             }
         }
     };
@@ -239,10 +238,10 @@ fn filters(query: &JobListQuery, overview: &Overview) -> Markup {
         form.filters method="get" action="/jobs" {
             @for status in &query.status { input type="hidden" name="status" value=(status); }
             @for (name, label, value, list) in fields {
-                label { span { (label) } input type="text" name=(name) value=[value.as_deref()] list=[(!list.is_empty()).then_some(list)] autocomplete="off" spellcheck="false"; }
+                label { span { (label) } input type="text" name=(name) value=[value.as_deref()] list=[(!list.is_empty()).then_some(list)] autocomplete="off" spellcheck="false" dir="auto"; }
             }
             @for (name, value) in [("correlation", &query.correlation), ("schedule", &query.schedule)] {
-                @if let Some(value) = value { label { span { (name) } input type="text" name=(name) value=(value); } }
+                @if let Some(value) = value { label { span { (name) } input type="text" name=(name) value=(value) dir="auto"; } }
             }
             button type="submit" { "Filter" }
             a.quiet href="/jobs" { "Clear" }
@@ -263,18 +262,16 @@ fn empty(query: &JobListQuery) -> Markup {
     components::empty("No matching jobs.", "Change or clear the filters.", "")
 }
 
-/// A table of jobs.
+/// A table of jobs, to be placed in a part of the page that scrolls.
 pub(super) fn table(context: &PageContext, jobs: &[JobView], time: Time, picks: bool) -> Markup {
     html! {
-        div.scroll {
-            table.rows {
-                thead { tr {
-                    @if picks { th.pick { input type="checkbox" data-all aria-label="Select all"; } }
-                    th { "State" } th { "Name" } th.wide { "Queue" } th.num.wide { "Attempt" }
-                    th.num { (time.label()) } th.num.wide { "Duration" } th.wide { "User" } th.wide { "Tags" } th { "Id" }
-                } }
-                tbody { @for job in jobs { (row(context, job, time, picks)) } }
-            }
+        table.rows {
+            thead { tr {
+                @if picks { th.pick scope="col" { input type="checkbox" data-all aria-label="Select all"; } }
+                th scope="col" { "State" } th scope="col" { "Name" } th.wide scope="col" { "Queue" } th.num.wide scope="col" { "Attempt" }
+                th.num scope="col" { (time.label()) } th.num.wide scope="col" { "Duration" } th.wide scope="col" { "User" } th.wide scope="col" { "Tags" } th scope="col" { "Id" }
+            } }
+            tbody { @for job in jobs { (row(context, job, time, picks)) } }
         }
     }
 }
@@ -295,13 +292,13 @@ fn row(context: &PageContext, job: &JobView, time: Time, picks: bool) -> Markup 
         tr id=(job.id) {
             @if picks { td.pick { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.name) }; } }
             td { (components::status(job.status)) }
-            td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (job.name) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (components::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
-            td.wide { a.quiet href={ "/queues/" (components::part(&job.queue)) } { (job.queue) } }
+            td.main { a href={ "/jobs/" (job.id) } title=[job.description.as_deref()] { (components::name(&job.name)) } @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Processing) { (components::progress(progress.percent, progress.message.as_deref().unwrap_or("progress"))) } }
+            td.wide { a.quiet href={ "/queues/" (components::part(&job.queue)) } { (components::name(&job.queue)) } }
             td.num.wide { @if job.attempt > 0 { (job.attempt) span.muted { " / " (job.max_attempts) } } @else { span.zero { "–" } } }
             td.num { (components::when_some(at, context.now)) }
             td.num.wide { @match took { Some(took) => (in_words(took)), None => span.zero { "–" } } }
-            td.wide { @if let Some(user) = &job.user_id { a.quiet href=(components::query("/jobs", &[("user", Some(user))])) { (user) } } }
-            td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (tag) } } }
+            td.wide { @if let Some(user) = &job.user_id { a.quiet href=(components::query("/jobs", &[("user", Some(user))])) { (components::name(user)) } } }
+            td.wide { @for tag in job.tags.iter().take(3) { a.tag href=(components::query("/jobs", &[("tag", Some(tag))])) { (components::name(tag)) } } }
             td { (components::id(job.id)) }
         }
     }
@@ -346,7 +343,7 @@ async fn confirm_all(context: &PageContext, query: &JobListQuery, verb: Verb) ->
     let count =
         format!("{}{}", if preview.more { "more than " } else { "" }, components::plural(preview.count, "job", "jobs"));
     Ok(html! {
-        form.question method="post" action="/bulk" role="alertdialog" aria-label="Confirm the action" {
+        form.question method="post" action="/bulk" aria-label="Confirm the action" {
             input type="hidden" name="csrf" value=(context.csrf());
             input type="hidden" name="back" value=(query.link(&query.status, &[]));
             input type="hidden" name="verb" value=(verb);
@@ -358,7 +355,7 @@ async fn confirm_all(context: &PageContext, query: &JobListQuery, verb: Verb) ->
             @if preview.count == 0 {
                 span { "No matching jobs to " (verb) "." }
             } @else {
-                span { strong { (label(verb)) " " (count) "?" } " First jobs: " @for (index, job) in preview.sample.iter().enumerate() { @if index > 0 { ", " } a href={ "/jobs/" (job.id) } { (job.name) } } }
+                span { strong { (label(verb)) " " (count) "?" } " First jobs: " @for (index, job) in preview.sample.iter().enumerate() { @if index > 0 { ", " } a href={ "/jobs/" (job.id) } { (components::name(&job.name)) } } }
                 button.danger type="submit" { "Yes, " (verb) " " (count) }
             }
             a.button href=(query.link(&query.status, &[])) { "No" }

@@ -23,6 +23,9 @@ const NAVIGATION: [(&str, &str, &str, &str); 10] = [
     ("/api", "api", "API", "a"),
 ];
 
+/// The maximum length of a title in the browser's tab; what follows it there is the name of the program.
+const TITLE_MAX_CHARS: usize = 58;
+
 /// A page's title, its entry in the navigation, and the tools beside the title.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
@@ -46,7 +49,7 @@ fn head(title: &str) -> Markup {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            title { (title) " · Punctual" }
+            title { (components::cut(title, TITLE_MAX_CHARS)) " · Punctual" }
             link rel="icon" type="image/svg+xml" href=(assets::address("icon.svg"));
             link rel="stylesheet" href=(assets::address("punctual.css"));
             script src=(assets::address("punctual.js")) defer {}
@@ -88,10 +91,11 @@ fn page(context: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
 
 fn navigation(context: &PageContext, under: &str) -> Markup {
     html! {
-        nav.rail aria-label="Pages" {
+        nav.rail aria-label="Main" {
             a.mark href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Punctual" } }
             form.search action="/jobs" role="search" {
-                input type="search" name="q" placeholder="Search  /" aria-label="Search jobs by id, name, user, tag or payload" autocomplete="off";
+                input type="search" name="q" placeholder="Search  /" aria-label="Search jobs by id, name, user, tag or payload" autocomplete="off" dir="auto";
+                button type="submit" title="Search" aria-label="Search" { (components::icon("search")) }
             }
             ul {
                 @for (to, icon, label, key) in NAVIGATION {
@@ -100,7 +104,7 @@ fn navigation(context: &PageContext, under: &str) -> Markup {
             }
             footer {
                 span.live #live data-state="off" title="Live updates" { i {} span { "static" } }
-                span.store title=(context.app().store_name) { (context.app().store_name) }
+                span.store title=(context.app().store_name) { bdi { (context.app().store_name) } }
                 @match context.request.caller.display_name() {
                     Some(name) => form method="post" action="/logout" {
                         (components::proof(context))
@@ -131,8 +135,8 @@ fn help() -> Markup {
         ("?", "keyboard shortcuts"),
     ];
     html! {
-        dialog #help aria-label="Keyboard shortcuts" {
-            h2 { "Keyboard shortcuts" }
+        dialog #help aria-labelledby="help-title" {
+            h2 #help-title { "Keyboard shortcuts" }
             dl { @for (key, action) in keys { div { dt { kbd { (key) } } dd { (action) } } } }
             form method="dialog" { button type="submit" { "Close" } }
         }

@@ -34,8 +34,8 @@ use std::{future::Future, sync::Arc};
 use axum::{
     RequestPartsExt, Router,
     extract::{RawPathParams, Request, State},
-    http::Method,
-    response::Response,
+    http::{Method, header, request::Parts},
+    response::{IntoResponse, Response},
     routing::{MethodFilter, get, on},
 };
 use bytes::Bytes;
@@ -117,6 +117,42 @@ pub(crate) fn add_to(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
 }
 
+/// Answers a request for an unknown path: with a page for a browser, with a problem for a client of the API.
+pub(crate) async fn not_found(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let accepted = parts.headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
+    let path = parts.uri.path();
+    if parts.method != Method::GET || path.starts_with("/v1/") || !accepted.contains("text/html") {
+        return Problem::not_found("path not found; GET /v1/openapi.json lists all paths").into_response();
+    }
+    match context_of(&app, &parts).await {
+        Ok(context) => {
+            layout::problem(&context, Problem::not_found(format!("page `{}` not found", components::cut(path, 200))))
+        }
+        Err(problem) => refuse(&parts, problem),
+    }
+}
+
+/// The context of a request, if it comes from a known user.
+async fn context_of(app: &Arc<App>, parts: &Parts) -> Result<PageContext, Problem> {
+    let caller = auth::authenticate(&app.tokens, &parts.headers).await?;
+    let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
+    let request = RequestContext {
+        app: Arc::clone(app),
+        caller,
+        headers: parts.headers.clone(),
+        idempotency_key: None,
+        upgrade: None,
+        peer: None,
+    };
+    Ok(PageContext::new(request, at))
+}
+
+/// Answers a request that has no context: leads to the login if that is what is missing.
+fn refuse(parts: &Parts, problem: Problem) -> Response {
+    if problem.code == Code::Unauthorized { session::send_to_login(parts) } else { layout::bare_problem(problem) }
+}
+
 /// A page, which needs the role `read`.
 fn page<Q, F, H>(path: &'static str, handler: H) -> PageRoute
 where
@@ -158,21 +194,10 @@ struct Proof {
 impl PageRoute {
     async fn serve(&self, app: Arc<App>, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
-        let caller = match auth::authenticate(&app.tokens, &parts.headers).await {
-            Ok(caller) => caller,
-            Err(problem) if problem.code == Code::Unauthorized => return session::send_to_login(&parts),
-            Err(problem) => return layout::bare_problem(problem),
+        let mut context = match context_of(&app, &parts).await {
+            Ok(context) => context,
+            Err(problem) => return refuse(&parts, problem),
         };
-        let at = parts.uri.path_and_query().map_or("/", |at| at.as_str()).to_owned();
-        let request = RequestContext {
-            app: Arc::clone(&app),
-            caller,
-            headers: parts.headers.clone(),
-            idempotency_key: None,
-            upgrade: None,
-            peer: None,
-        };
-        let mut context = PageContext::new(request, at);
         let answer = async {
             context.request.caller.must_have(self.role)?;
             let path =

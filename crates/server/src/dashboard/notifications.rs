@@ -27,7 +27,7 @@ pub(super) async fn show(context: PageContext, NotificationsQuery { user }: Noti
     found.truncate(SHOWN);
     let content = html! {
         form.filters method="get" action="/notifications" {
-            label { span { "User" } input type="text" name="user" value=(user) autocomplete="off"; }
+            label { span { "User" } input type="text" name="user" value=(user) autocomplete="off" dir="auto"; }
             button type="submit" { "Filter" }
             a.quiet href="/notifications" { "Clear" }
         }
@@ -35,12 +35,12 @@ pub(super) async fn show(context: PageContext, NotificationsQuery { user }: Noti
             @if found.is_empty() {
                 (components::empty("No recent notifications.", "Jobs send notifications to a user or to all users. Send one over HTTP:", &format!("curl -X POST {}/v1/notifications -H 'Content-Type: application/json' -d '{{\"user\": \"ada\", \"message\": \"your film is ready\"}}'", context.origin())))
             } @else {
-                div.scroll { table.rows {
-                    thead { tr { th { "User" } th { "Message" } th.wide { "Job" } th.num { "Sent" } } }
+                section.scroll tabindex="0" aria-label="List of notifications" { table.rows {
+                    thead { tr { th scope="col" { "User" } th scope="col" { "Message" } th.wide scope="col" { "Job" } th.num scope="col" { "Sent" } } }
                     tbody { @for one in &found {
                         tr {
-                            td.main { @match &one.user_id { Some(user) => a href=(components::query("/notifications", &[("user", Some(user))])) { (user) }, None => span.muted { "all users" } } }
-                            td { code title=(components::cut(one.message.as_str(), 2_000)) { (components::cut(one.message.as_str(), 120)) } }
+                            td.main { @match &one.user_id { Some(user) => a href=(components::query("/notifications", &[("user", Some(user))])) { (components::name(user)) }, None => span.muted { "all users" } } }
+                            td { code title=(components::cut(one.message.as_str(), 2_000)) { bdi { (components::cut(one.message.as_str(), 120)) } } }
                             td.wide { @if let Some(job) = one.job { a href={ "/jobs/" (job) } { (components::shortened(&job.to_string())) } } }
                             td.num { (components::when(one.created_at, context.now)) }
                         }

@@ -1,10 +1,12 @@
 //! The overview page: what needs attention, counts by status, charts, queues and running jobs.
 
-use std::time::Duration;
+use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use maud::{Markup, html};
-use punctual_client::admin::{Overview, QueueView};
-use punctual_core::{AttemptStatus, Filter, Page, Status, Timestamp, measure::percentile, time::in_words};
+use punctual_client::admin::{Overview, QueueView, is_live};
+use punctual_core::{
+    AttemptStatus, Count, Filter, Page, Status, Timestamp, explain::handler_advice, measure::percentile, time::in_words,
+};
 use serde::Deserialize;
 
 use super::{
@@ -37,8 +39,12 @@ const RUNNING_SHOWN: usize = 8;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// A job that has been ready for longer than this needs attention.
 const LATE: Duration = Duration::from_secs(60);
+/// Number of queues that are listed, those with the most unfinished jobs.
+const QUEUES_SHOWN: usize = 10;
 /// Maximum number of queues whose first job is queried.
 const QUEUES_CHECKED: usize = 25;
+/// Maximum number of problems that are listed.
+const PROBLEMS_SHOWN: usize = 20;
 const SCHEDULES_CHECKED: usize = 500;
 
 /// The query parameters of the page.
@@ -50,26 +56,35 @@ pub(super) struct OverviewQuery {
 
 pub(super) async fn show(context: PageContext, OverviewQuery { range }: OverviewQuery) -> Answer {
     let admin = context.admin();
-    let (overview, queues) = (admin.overview().await?, admin.queues().await?);
+    let (overview, mut queues) = (admin.overview().await?, admin.queues().await?);
+    queues.sort_by_cached_key(|queue| (Reverse(unfinished(queue)), queue.name.clone()));
     let attention = attention(&context, &queues).await?;
+    let queue_count = queues.len();
+    queues.truncate(QUEUES_SHOWN);
+    // By name, so that rows do not change their places.
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
     let running = admin.jobs(Filter::status(Status::Processing), Page::first(RUNNING_SHOWN)).await?;
     let content = html! {
         section #attention data-live { (attention_list(&attention)) }
         section.tiles #tiles data-live aria-label="Jobs by state" { (tiles(&overview)) }
         section.charts #charts data-live aria-label="Charts" { (charts(&context, range, None).await?) }
         section #queues data-live {
-            h2 { "Queues" }
+            h2 { "Queues" @if queue_count > queues.len() { a.more href="/queues" { "All " (components::number(queue_count as u64)) } } }
             (queues::table(&context, &queues))
         }
         section #running data-live {
             h2 { "Running now" a.more href="/jobs?status=processing" { "All " (components::number(overview.jobs.get(&Status::Processing).copied().unwrap_or(0))) } }
             @if running.jobs.is_empty() { p.muted { "No running jobs." } }
-            @else { (jobs::table(&context, &running.jobs, jobs::Time::Started, false)) }
+            @else { (components::scroll("Running jobs", &jobs::table(&context, &running.jobs, jobs::Time::Started, false))) }
         }
     };
     let mut page = Layout::new("Overview", "/");
     page.tools = ranges("/", range);
     Ok(context.html(page, &content))
+}
+
+fn unfinished(queue: &QueueView) -> u64 {
+    queue.jobs.iter().filter(|(status, _)| status.is_active()).map(|(_, count)| count).sum()
 }
 
 /// The tabs that select the period of charts.
@@ -94,9 +109,9 @@ fn tiles(overview: &Overview) -> Markup {
 /// A problem that needs attention.
 struct AttentionItem {
     status: Status,
-    text: String,
+    text: Markup,
     to: String,
-    advice: &'static str,
+    advice: String,
 }
 
 async fn attention(context: &PageContext, queues: &[QueueView]) -> Result<Vec<AttentionItem>, Problem> {
@@ -105,48 +120,85 @@ async fn attention(context: &PageContext, queues: &[QueueView]) -> Result<Vec<At
     for (name, count) in admin.failures(now.before(DAY), now).await?.by_name.into_iter().take(5) {
         found.push(AttentionItem {
             status: Status::Dead,
-            text: format!("{} of {name} died in the last 24 hours", components::plural(count, "job", "jobs")),
+            text: html! { (components::plural(count, "job", "jobs")) " of " (components::name(&name)) " died in the last 24 hours" },
             to: components::query("/jobs", &[("status", Some("dead")), ("name", Some(&name))]),
-            advice: "check the error, then retry or delete",
+            advice: "check the error, then retry or delete".to_owned(),
         });
     }
-    for queue in queues.iter().take(QUEUES_CHECKED) {
-        found.extend(queue_problem(context, queue).await?);
+    let without_handler = without_handler(context).await?;
+    let is_ready = |queue: &&QueueView| queue.jobs.get(&Status::Queued).is_some_and(|ready| *ready > 0);
+    let mut checks_left = QUEUES_CHECKED;
+    for queue in queues.iter().filter(is_ready) {
+        let missing = || without_handler.get(&queue.name).map(|count| unhandled(queue, count));
+        if let Some(problem) = stopped(queue).or_else(missing) {
+            found.push(problem);
+        } else if checks_left > 0 {
+            checks_left -= 1;
+            found.extend(late(context, queue).await?);
+        }
     }
     for schedule in admin.schedules(None, SCHEDULES_CHECKED).await?.schedules {
         if let Some(problem) = schedule.problem {
             found.push(AttentionItem {
                 status: Status::Failed,
-                text: format!("Schedule {} is disabled: {problem}", schedule.name),
+                text: html! { "Schedule " (components::name(&schedule.name)) " is disabled: " bdi { (problem) } },
                 to: format!("/schedules/{}", components::part(&schedule.name)),
-                advice: "fix the schedule, then resume it",
+                advice: "fix the schedule, then resume it".to_owned(),
             });
         }
     }
     Ok(found)
 }
 
-async fn queue_problem(context: &PageContext, queue: &QueueView) -> Result<Option<AttentionItem>, Problem> {
-    let ready = queue.jobs.get(&Status::Queued).copied().unwrap_or(0);
-    if ready == 0 {
-        return Ok(None);
-    }
-    let (name, jobs) = (&queue.name, components::plural(ready, "job is", "jobs are"));
-    let to = format!("/queues/{}", components::part(name));
-    let item = |status, text, advice| Some(AttentionItem { status, text, to: to.clone(), advice });
+/// The queued jobs for which no live worker of their queue has a handler: those of one name, by queue.
+async fn without_handler(context: &PageContext) -> Result<HashMap<String, Count>, Problem> {
+    let mut live = context.admin().workers().await?;
+    live.retain(|worker| is_live(worker, context.now));
+    let is_handled = |count: &Count| live.iter().any(|one| one.serves(&count.queue) && one.handles(&count.name));
+    let mut counts = context.request.punctual().store().counts().await?;
+    counts.retain(|count| count.status == Status::Queued && count.count > 0 && !is_handled(count));
+    Ok(counts.into_iter().map(|count| (count.queue.clone(), count)).collect())
+}
+
+/// A queue that is paused or has no workers.
+fn stopped(queue: &QueueView) -> Option<AttentionItem> {
+    let name = components::name(&queue.name);
     if queue.settings.paused {
-        return Ok(item(Status::Scheduled, format!("Queue {name} is paused; {jobs} ready"), "resume the queue"));
+        let text = html! { "Queue " (name) " is paused; " (ready(queue)) };
+        return Some(queue_item(queue, Status::Scheduled, text, "resume the queue".to_owned()));
     }
-    if queue.workers == 0 {
-        return Ok(item(Status::Dead, format!("No live worker serves queue {name}; {jobs} ready"), "start a worker"));
-    }
-    let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
+    let text = html! { "No live worker serves queue " (name) "; " (ready(queue)) };
+    (queue.workers == 0).then(|| queue_item(queue, Status::Dead, text, "start a worker".to_owned()))
+}
+
+/// A queue with jobs that no live worker has a handler for.
+fn unhandled(queue: &QueueView, count: &Count) -> AttentionItem {
+    let (name, job) = (components::name(&queue.name), components::name(&count.name));
+    let jobs = components::plural(count.count, "job is", "jobs are");
+    let text = html! { "No live worker of queue " (name) " has a handler for " (job) "; " (jobs) " ready" };
+    queue_item(queue, Status::Dead, text, handler_advice(&count.name))
+}
+
+/// A queue whose first job is late.
+async fn late(context: &PageContext, queue: &QueueView) -> Result<Option<AttentionItem>, Problem> {
+    let filter = Filter { queue: Some(queue.name.clone()), ..Filter::status(Status::Queued) };
     let first = context.admin().jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
     let late = first.map(|job| context.now.since(job.run_at)).filter(|late| *late > LATE);
-    Ok(late.and_then(|late| {
-        let text = format!("Queue {name} is {} late; {jobs} ready", in_words(late));
-        item(Status::Retrying, text, "add workers, or raise the limits")
+    Ok(late.map(|late| {
+        let name = components::name(&queue.name);
+        let text = html! { "Queue " (name) " is " (in_words(late)) " late; " (ready(queue)) };
+        queue_item(queue, Status::Retrying, text, "add workers, or raise the limits".to_owned())
     }))
+}
+
+fn queue_item(queue: &QueueView, status: Status, text: Markup, advice: String) -> AttentionItem {
+    AttentionItem { status, text, to: format!("/queues/{}", components::part(&queue.name)), advice }
+}
+
+/// `3 jobs are ready`.
+fn ready(queue: &QueueView) -> String {
+    let ready = queue.jobs.get(&Status::Queued).copied().unwrap_or(0);
+    format!("{} ready", components::plural(ready, "job is", "jobs are"))
 }
 
 fn attention_list(found: &[AttentionItem]) -> Markup {
@@ -156,10 +208,11 @@ fn attention_list(found: &[AttentionItem]) -> Markup {
         } @else {
             h2 { "Needs attention" }
             ul.attention {
-                @for item in found {
-                    li { (components::status_dot(&format!("s-{}", item.status))) a href=(item.to) { (item.text) } span.muted { (item.advice) } }
+                @for item in found.iter().take(PROBLEMS_SHOWN) {
+                    li { (components::status_dot(&format!("s-{}", item.status))) div { a href=(item.to) { (item.text) } " " span.muted { (item.advice) } } }
                 }
             }
+            @if found.len() > PROBLEMS_SHOWN { p.muted { "and " (components::number((found.len() - PROBLEMS_SHOWN) as u64)) " more" } }
         }
     }
 }
@@ -167,7 +220,7 @@ fn attention_list(found: &[AttentionItem]) -> Markup {
 /// The four charts, of all queues or of one.
 pub(super) async fn charts(context: &PageContext, range: Range, queue: Option<&str>) -> Result<Markup, Problem> {
     let samples = context.app().history.samples(range, queue).await?;
-    let drawing = Drawing { from: context.now.before(range.span()), until: context.now, samples: &samples };
+    let drawing = Drawing { from: samples.from, until: samples.until, samples: &samples.steps };
     let rate = |of: fn(&Sample) -> u64| {
         move |sample: &Sample| (!sample.span.is_zero()).then(|| of(sample) as f64 / sample.span.as_secs_f64())
     };

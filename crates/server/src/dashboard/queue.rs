@@ -8,7 +8,7 @@ use punctual_client::{
     input::{DefaultsInput, defaults_in_words, policy_in_words},
 };
 use punctual_core::{
-    Filter, Limits, Page as JobPage, Rate, Status,
+    Filter, Limits, Page as JobPage, QueueSettings, Rate, Status,
     time::{Span, in_words},
 };
 use serde::Deserialize;
@@ -45,12 +45,15 @@ pub(super) struct QueueQuery {
 pub(super) async fn show(context: PageContext, QueueQuery { name, range }: QueueQuery) -> Answer {
     let admin = context.admin();
     let detail = admin.queue(&name).await?;
+    if is_unknown(&detail) {
+        return Err(Problem::not_found(format!("queue `{name}` not found: it has no jobs and no settings")));
+    }
     let filter = Filter { queue: Some(name.clone()), ..Filter::status(Status::Queued) };
     let next = admin.jobs(filter, JobPage::first(NEXT_SHOWN)).await?.jobs;
     let oldest = next.iter().map(|job| job.run_at).min();
     let path = format!("/queues/{}", components::part(&name));
     let content = html! {
-        section.tiles #tiles data-live {
+        section.tiles #tiles data-live aria-label="Jobs by state" {
             @for status in TILES {
                 @let count = detail.queue.jobs.get(&status).copied().unwrap_or(0);
                 a.tile.none[count == 0] href=(components::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&name))])) {
@@ -59,10 +62,10 @@ pub(super) async fn show(context: PageContext, QueueQuery { name, range }: Queue
             }
             a.tile href="/workers" { span.state { i {} "workers" } strong { (components::number(detail.queue.workers)) } }
         }
-        section.charts #charts data-live { (charts(&context, range, Some(&name)).await?) }
+        section.charts #charts data-live aria-label="Charts" { (charts(&context, range, Some(&name)).await?) }
         section #next data-live {
             h2 { "Ready" @if let Some(oldest) = oldest { span.muted { "oldest for " (in_words(context.now.since(oldest))) } } }
-            @if next.is_empty() { p.muted { "No queued jobs." } } @else { (jobs::table(&context, &next, jobs::Time::Due, false)) }
+            @if next.is_empty() { p.muted { "No queued jobs." } } @else { (components::scroll("Ready jobs", &jobs::table(&context, &next, jobs::Time::Due, false))) }
         }
         div.columns.even {
             section { h2 { "Limits" } (limits(&context, &detail, &path)) }
@@ -71,10 +74,17 @@ pub(super) async fn show(context: PageContext, QueueQuery { name, range }: Queue
         section { h2 { "History" } (events(&context, &detail)) }
     };
     let mut page = Page::new(&name, "/queues");
-    page.heading = Some(html! { h1 { (name) } @if detail.queue.settings.paused { span.badge { "paused" } } });
+    page.heading =
+        Some(html! { h1 { (components::name(&name)) } @if detail.queue.settings.paused { span.badge { "paused" } } });
     page.tools =
         html! { (ranges(&path, range)) @if context.may_change() { (queues::switch(&context, &detail.queue)) } };
     Ok(context.html(page, &content))
+}
+
+/// Whether a queue has never been configured and has no jobs.
+fn is_unknown(detail: &QueueDetail) -> bool {
+    let QueueDetail { queue, events } = detail;
+    queue.jobs.is_empty() && events.is_empty() && queue.settings == QueueSettings::default()
 }
 
 fn limits(context: &PageContext, detail: &QueueDetail, path: &str) -> Markup {
@@ -136,7 +146,7 @@ fn inputs<const N: usize>(fields: [(&str, &str, Option<String>, &str); N]) -> Ma
 fn events(context: &PageContext, detail: &QueueDetail) -> Markup {
     html! {
         @if detail.events.is_empty() { p.muted { "No changes yet." } }
-        @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, context.now)) } } } }
+        @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (components::name(&event.actor)) } " " (components::when(event.at, context.now)) } } } }
     }
 }
 

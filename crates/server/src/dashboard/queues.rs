@@ -2,17 +2,56 @@
 
 use maud::{Markup, html};
 use punctual_client::admin::QueueView;
-use punctual_core::{Limits, Status};
+use punctual_core::{Limits, Status, queue::fits};
+use serde::Deserialize;
 
 use super::{Answer, components, layout::Page, page_context::PageContext};
-use crate::route::Nothing;
 
+const PAGE_QUEUES: usize = 50;
 const COLUMNS: [Status; 6] =
     [Status::Queued, Status::Processing, Status::Scheduled, Status::Retrying, Status::Waiting, Status::Dead];
 
-pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
-    let queues = context.admin().queues().await?;
-    let content = html! { section #queues data-live { (table(&context, &queues)) } };
+/// The query parameters of the page: a filter, and the cursor.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct QueuesQuery {
+    /// A part of the name, or a pattern with `*` and `?`.
+    name: String,
+    /// The last queue of the previous page.
+    after: Option<String>,
+}
+
+impl QueuesQuery {
+    fn matches(&self, queue: &QueueView) -> bool {
+        let wanted = self.name.trim();
+        if wanted.contains(['*', '?']) { fits(wanted, &queue.name) } else { queue.name.contains(wanted) }
+    }
+
+    /// The URL of the page with the same filter.
+    fn link(&self, after: Option<&str>) -> String {
+        components::query("/queues", &[("name", Some(self.name.trim())), ("after", after)])
+    }
+}
+
+pub(super) async fn show(context: PageContext, query: QueuesQuery) -> Answer {
+    let mut queues = context.admin().queues().await?;
+    let is_new = queues.is_empty();
+    queues.retain(|queue| query.matches(queue) && query.after.as_ref().is_none_or(|after| queue.name > *after));
+    let next = queues.get(PAGE_QUEUES).and(queues.get(PAGE_QUEUES - 1)).map(|last| query.link(Some(&last.name)));
+    let first = query.after.is_some().then(|| query.link(None));
+    queues.truncate(PAGE_QUEUES);
+    let content = html! {
+        form.filters method="get" action="/queues" {
+            label { span { "Name" } input type="text" name="name" value=(query.name) placeholder="mail or mail-*" autocomplete="off" spellcheck="false" dir="auto"; }
+            button type="submit" { "Filter" }
+            a.quiet href="/queues" { "Clear" }
+        }
+        section #queues data-live {
+            @if queues.is_empty() && !is_new { (components::empty("No matching queues.", "Change or clear the filter.", "")) }
+            @else { (table(&context, &queues)) }
+            (components::pages(first.as_deref(), next.as_deref()))
+        }
+    };
     Ok(context.html(Page::new("Queues", "/queues"), &content))
 }
 
@@ -23,11 +62,11 @@ pub(super) fn table(context: &PageContext, queues: &[QueueView]) -> Markup {
         return components::empty("There are no queues yet.", advice, "punctual enqueue echo '{}' --queue mail");
     }
     html! {
-        div.scroll { table.rows {
+        section.scroll tabindex="0" aria-label="List of queues" { table.rows {
             thead { tr {
-                th { "Queue" }
-                @for status in COLUMNS { th.num.wide[!shown_on_phones(status)] { (title(status)) } }
-                th.num.wide { "Workers" } th.wide { "Limits" } @if context.may_change() { th { span.hidden { "Actions" } } }
+                th scope="col" { "Queue" }
+                @for status in COLUMNS { th.num.wide[!shown_on_phones(status)] scope="col" { (title(status)) } }
+                th.num.wide scope="col" { "Workers" } th.wide scope="col" { "Limits" } @if context.may_change() { th scope="col" { span.hidden { "Actions" } } }
             } }
             tbody { @for queue in queues { (row(context, queue)) } }
         } }
@@ -47,7 +86,7 @@ fn row(context: &PageContext, queue: &QueueView) -> Markup {
     let path = format!("/queues/{}", components::part(&queue.name));
     html! {
         tr {
-            td.main { a href=(path) { (queue.name) } @if queue.settings.paused { span.badge { "paused" } } }
+            td.main { a href=(path) { (components::name(&queue.name)) } @if queue.settings.paused { span.badge { "paused" } } }
             @for status in COLUMNS {
                 @let count = queue.jobs.get(&status).copied().unwrap_or(0);
                 @let to = components::query("/jobs", &[("status", Some(status.as_str())), ("queue", Some(&queue.name))]);

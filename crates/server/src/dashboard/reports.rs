@@ -58,7 +58,7 @@ pub(super) async fn show(context: PageContext, ReportsQuery { period }: ReportsQ
         section #pending data-live { h2 { "Unfinished by user" } (pending_table(&pending)) }
         section #stuck data-live {
             h2 { "Running for more than an hour" }
-            @if stuck.is_empty() { p.muted { "No long-running jobs." } } @else { (jobs::table(&context, &stuck[..stuck.len().min(ROWS_SHOWN)], jobs::Time::Started, false)) }
+            @if stuck.is_empty() { p.muted { "No long-running jobs." } } @else { (components::scroll("Long-running jobs", &jobs::table(&context, &stuck[..stuck.len().min(ROWS_SHOWN)], jobs::Time::Started, false))) }
         }
     };
     let mut page = Page::new("Reports", "/reports");
@@ -74,11 +74,11 @@ fn success_table(rows: &[SuccessRow]) -> Markup {
         return html! { p.muted { "No job finished in this period." } };
     }
     html! {
-        div.scroll { table.rows {
-            thead { tr { th { "Name" } th { "Success" } th.num { "%" } th.num { "Succeeded" } th.num { "Died" } th.num.wide { "Failed attempts" } } }
+        section.scroll tabindex="0" aria-label="Table of success by name" { table.rows {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Success" } th.num scope="col" { "%" } th.num scope="col" { "Succeeded" } th.num scope="col" { "Died" } th.num.wide scope="col" { "Failed attempts" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (components::name(&row.name)) } }
                     td { (components::progress(row.success_percent as f32, "success")) }
                     td.num { (format!("{:.1}", row.success_percent)) }
                     td.num { (components::number(row.succeeded)) }
@@ -96,8 +96,8 @@ fn failure_table(context: &PageContext, report: &FailureReport) -> Markup {
         return html! { p.muted { "No dead jobs." } };
     }
     html! {
-        p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(components::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (name) " " (components::number(*count)) } } }
-        (jobs::table(context, &report.latest, jobs::Time::Finished, false))
+        p { @for (name, count) in report.by_name.iter().take(ROWS_SHOWN) { a.tag href=(components::query("/jobs", &[("status", Some("dead")), ("name", Some(name))])) { (components::name(name)) " " (components::number(*count)) } } }
+        (components::scroll("Latest dead jobs", &jobs::table(context, &report.latest, jobs::Time::Finished, false)))
     }
 }
 
@@ -107,11 +107,11 @@ fn duration_table(rows: &[DurationRow]) -> Markup {
     }
     let time = |millis: f64| in_words(Duration::from_secs_f64(millis.max(0.0) / 1e3));
     html! {
-        div.scroll { table.rows {
-            thead { tr { th { "Name" } th.num { "Attempts" } th.num { "p50" } th.num { "p95" } th.num { "p99" } th.num.wide { "Lateness p50" } th.num.wide { "p95" } th.num.wide { "p99" } } }
+        section.scroll tabindex="0" aria-label="Table of durations" { table.rows {
+            thead { tr { th scope="col" { "Name" } th.num scope="col" { "Attempts" } th.num scope="col" { "p50" } th.num scope="col" { "p95" } th.num scope="col" { "p99" } th.num.wide scope="col" { "Lateness p50" } th.num.wide scope="col" { "p95" } th.num.wide scope="col" { "p99" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (row.name) } }
+                    td.main { a href=(components::query("/jobs", &[("name", Some(&row.name))])) { (components::name(&row.name)) } }
                     td.num { (components::number(row.attempts)) }
                     @for millis in row.took_ms { td.num { (time(millis)) } }
                     @for millis in row.late_ms { td.num.wide { (time(millis)) } }
@@ -127,12 +127,12 @@ fn pending_table(rows: &[Pending]) -> Markup {
         return html! { p.muted { "No pending jobs." } };
     }
     html! {
-        div.scroll { table.rows {
-            thead { tr { th { "User" } th { "Name" } th.num { "Jobs" } } }
+        section.scroll tabindex="0" aria-label="Table of unfinished jobs" { table.rows {
+            thead { tr { th scope="col" { "User" } th scope="col" { "Name" } th.num scope="col" { "Jobs" } } }
             tbody { @for row in rows.iter().take(ROWS_SHOWN) {
                 tr {
-                    td.main { @match &row.user_id { Some(user) => a href=(components::query("/jobs", &[("user", Some(user))])) { (user) }, None => span.muted { "no user" } } }
-                    td { (row.name) }
+                    td.main { @match &row.user_id { Some(user) => a href=(components::query("/jobs", &[("user", Some(user))])) { (components::name(user)) }, None => span.muted { "no user" } } }
+                    td { (components::name(&row.name)) }
                     td.num { (components::number(row.count)) }
                 }
             } }

@@ -27,18 +27,20 @@ pub(super) struct SchedulesQuery {
 }
 
 pub(super) async fn list(context: PageContext, SchedulesQuery { after }: SchedulesQuery) -> Answer {
+    let first = after.as_ref().map(|_| "/schedules");
     let list = context.admin().schedules(after, PAGE_SCHEDULES).await?;
+    let next = list.next.as_ref().map(|next| components::query("/schedules", &[("after", Some(next))]));
     let content = html! {
         section #schedules data-live {
             @if list.schedules.is_empty() {
                 (components::empty("There are no schedules yet.", "A schedule enqueues a job at the times of a cron expression, in a time zone:", "punctual schedules put nightly '0 3 * * *' echo --zone Europe/Paris"))
             } @else {
-                div.scroll { table.rows {
-                    thead { tr { th { "Schedule" } th { "Times" } th.wide { "Time zone" } th.wide { "Job" } th.num { "Next run" } th.num.wide { "Last run" } @if context.may_change() { th { span.hidden { "Actions" } } } } }
+                section.scroll tabindex="0" aria-label="List of schedules" { table.rows {
+                    thead { tr { th scope="col" { "Schedule" } th scope="col" { "Times" } th.wide scope="col" { "Time zone" } th.wide scope="col" { "Job" } th.num scope="col" { "Next run" } th.num.wide scope="col" { "Last run" } @if context.may_change() { th scope="col" { span.hidden { "Actions" } } } } }
                     tbody { @for schedule in &list.schedules { (row(&context, schedule)) } }
                 } }
             }
-            nav.pages { @if let Some(next) = &list.next { a rel="next" href=(components::query("/schedules", &[("after", Some(next))])) { "Next page" } } }
+            (components::pages(first, next.as_deref()))
         }
     };
     Ok(context.html(Page::new("Schedules", "/schedules"), &content))
@@ -47,10 +49,10 @@ pub(super) async fn list(context: PageContext, SchedulesQuery { after }: Schedul
 fn row(context: &PageContext, schedule: &ScheduleView) -> Markup {
     html! {
         tr {
-            td.main { a href={ "/schedules/" (components::part(&schedule.name)) } title=[schedule.description.as_deref()] { (schedule.name) } (mark(schedule)) }
+            td.main { a href={ "/schedules/" (components::part(&schedule.name)) } title=[schedule.description.as_deref()] { (components::name(&schedule.name)) } (mark(schedule)) }
             td title=(schedule.cron) { (schedule.cron_description) }
             td.wide { (schedule.zone) }
-            td.wide { a.quiet href=(components::query("/jobs", &[("schedule", Some(&schedule.name))])) { (schedule.job) } }
+            td.wide { a.quiet href=(components::query("/jobs", &[("schedule", Some(&schedule.name))])) { (components::name(&schedule.job)) } }
             td.num { (components::when_some(schedule.next_run_at, context.now)) }
             td.num.wide { @match schedule.last_job { Some(job) => a href={ "/jobs/" (job) } { (components::when_some(schedule.last_run_at, context.now)) }, None => (components::when_some(schedule.last_run_at, context.now)) } }
             @if context.may_change() { td.num { (actions(context, schedule)) } }
@@ -85,12 +87,12 @@ pub(super) async fn show(context: PageContext, Named { name }: Named) -> Answer 
             div {
                 section #jobs data-live {
                     h2 { "Jobs" a.more href=(components::query("/jobs", &[("schedule", Some(&name))])) { "All" } }
-                    @if detail.jobs.is_empty() { p.muted { "No jobs yet." } } @else { (jobs::table(&context, &detail.jobs, jobs::Time::Created, false)) }
+                    @if detail.jobs.is_empty() { p.muted { "No jobs yet." } } @else { (components::scroll("Jobs of the schedule", &jobs::table(&context, &detail.jobs, jobs::Time::Created, false))) }
                 }
                 section #events data-live {
                     h2 { "History" }
                     @if detail.events.is_empty() { p.muted { "No changes yet." } }
-                    @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (event.actor) } " " (components::when(event.at, now)) } } } }
+                    @else { ul.events { @for event in &detail.events { li { (event.action) " " span.muted { "by " (components::name(&event.actor)) } " " (components::when(event.at, now)) } } } }
                 }
             }
             div {
@@ -100,12 +102,12 @@ pub(super) async fn show(context: PageContext, Named { name }: Named) -> Answer 
                     @else { ol.upcoming { @for at in &detail.upcoming { li { (components::when_exact(*at)) span.muted { (components::when(*at, now)) } } } } }
                 }
                 section { h2 { "Details" } (facts(&context, schedule)) }
-                section { h2 { "Payload" } (components::document(&schedule.payload_preview)) }
+                section { h2 { "Payload" } (components::document("Payload", &schedule.payload_preview)) }
             }
         }
     };
     let mut page = Page::new(&schedule.name, "/schedules");
-    page.heading = Some(html! { h1 { (schedule.name) } (mark(schedule)) });
+    page.heading = Some(html! { h1 { (components::name(&schedule.name)) } (mark(schedule)) });
     if context.may_change() {
         let delete = format!("/schedules/{}/delete", components::part(&schedule.name));
         page.tools = html! { (actions(&context, schedule)) (components::confirm_button(&context, &ConfirmedAction { action: &delete, label: "Delete", question: "The jobs of the schedule are kept.", key: None })) };
@@ -124,21 +126,24 @@ fn facts(context: &PageContext, schedule: &ScheduleView) -> Markup {
         ("Time zone", html! { (schedule.zone) }),
         (
             "Job",
-            html! { (schedule.job) " in " a href={ "/queues/" (components::part(&schedule.queue)) } { (schedule.queue) } },
+            html! { (components::name(&schedule.job)) " in " a href={ "/queues/" (components::part(&schedule.queue)) } { (components::name(&schedule.queue)) } },
         ),
         ("Misfire policy", html! { (as_text(&schedule.misfire)) }),
         ("Overlap policy", html! { (as_text(&schedule.overlap)) }),
         ("Attempts", html! { (schedule.max_attempts) }),
         ("Timeout", components::took(Duration::from_millis(schedule.timeout_ms))),
-        ("Changed", html! { (components::when(schedule.updated_at, context.now)) " by " (schedule.updated_by) }),
+        (
+            "Changed",
+            html! { (components::when(schedule.updated_at, context.now)) " by " (components::name(&schedule.updated_by)) },
+        ),
     ];
     if schedule.jitter_ms > 0 {
         rows.push(("Jitter", html! { "up to " (in_words(Duration::from_millis(schedule.jitter_ms))) }));
     }
     rows.extend(schedule.starts_at.map(|at| ("Starts", components::when_exact(at))));
     rows.extend(schedule.ends_at.map(|at| ("Ends", components::when_exact(at))));
-    rows.extend(schedule.owner.as_deref().map(|owner| ("Owner", html! { (owner) })));
-    rows.extend(schedule.description.as_deref().map(|description| ("Description", html! { (description) })));
+    rows.extend(schedule.owner.as_deref().map(|owner| ("Owner", components::name(owner))));
+    rows.extend(schedule.description.as_deref().map(|description| ("Description", html! { bdi { (description) } })));
     components::facts(rows)
 }
 

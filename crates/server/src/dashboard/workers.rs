@@ -20,16 +20,16 @@ pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
             @if workers.is_empty() {
                 (components::empty("No workers registered.", "Start a worker in your program, or with this command:", "punctual work"))
             } @else {
-                div.scroll { table.rows {
-                    thead { tr { th { "State" } th { "Host" } th.num.wide { "Process" } th { "Queues" } th.wide { "Names" } th.num { "Running" } th.num.wide { "Uptime" } th.num { "Last seen" } th { "Id" } } }
+                section.scroll tabindex="0" aria-label="List of workers" { table.rows {
+                    thead { tr { th scope="col" { "State" } th scope="col" { "Host" } th.num.wide scope="col" { "Process" } th scope="col" { "Queues" } th.wide scope="col" { "Names" } th.num scope="col" { "Running" } th.num.wide scope="col" { "Uptime" } th.num scope="col" { "Last seen" } th scope="col" { "Id" } } }
                     tbody { @for worker in &workers {
                         @let live = is_live(worker, context.now);
                         tr {
                             td { span class={ "state s-" (if live { "succeeded" } else { "dead" }) } { i {} (if live { "live" } else { "lost" }) } }
-                            td.main { (worker.heartbeat.host) }
+                            td.main { (components::name(&worker.heartbeat.host)) }
                             td.num.wide { (worker.heartbeat.pid) }
-                            td { (list(&worker.heartbeat.queues)) }
-                            td.wide title=(list(&worker.heartbeat.names)) { (components::cut(&list(&worker.heartbeat.names), 60)) }
+                            td { (components::name(&list(&worker.heartbeat.queues))) }
+                            td.wide title=(list(&worker.heartbeat.names)) { bdi { (components::cut(&list(&worker.heartbeat.names), 60)) } }
                             td.num { (worker.heartbeat.running) span.muted { " / " (worker.heartbeat.concurrency) } }
                             td.num.wide { (in_words(context.now.since(worker.started_at))) }
                             td.num { (components::when(worker.seen_at, context.now)) }
@@ -50,12 +50,12 @@ pub(super) async fn locks(context: PageContext, _: Nothing) -> Answer {
             @if locks.is_empty() {
                 (components::empty("No held locks.", "A lock gives one owner at a time exclusive access to a resource. Acquire one over HTTP:", &format!("curl -X POST {}/v1/locks/report/acquire -H 'Content-Type: application/json' -d '{{\"owner\": \"me\", \"ttl\": \"1m\"}}'", context.origin())))
             } @else {
-                div.scroll { table.rows {
-                    thead { tr { th { "Lock" } th { "Owner" } th.num.wide { "Fence" } th.num { "Expires" } @if context.may_change() { th { span.hidden { "Actions" } } } } }
+                section.scroll tabindex="0" aria-label="List of locks" { table.rows {
+                    thead { tr { th scope="col" { "Lock" } th scope="col" { "Owner" } th.num.wide scope="col" { "Fence" } th.num scope="col" { "Expires" } @if context.may_change() { th scope="col" { span.hidden { "Actions" } } } } }
                     tbody { @for lock in &locks {
                         tr {
-                            td.main { (lock.name) }
-                            td { code { (components::cut(&lock.owner, 48)) } }
+                            td.main { (components::name(&lock.name)) }
+                            td { code { (components::name(&lock.owner)) } }
                             td.num.wide { (lock.token) }
                             td.num { (components::when(lock.expires_at, context.now)) }
                             @if context.may_change() { td.num { (components::confirm_button(&context, &ConfirmedAction { action: &format!("/locks/{}/free", components::part(&lock.name)), label: "Free", question: "The owner may still be running.", key: None })) } }

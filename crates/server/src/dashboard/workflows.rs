@@ -40,17 +40,19 @@ fn state(status: WorkflowStatus) -> Markup {
 }
 
 pub(super) async fn list(context: PageContext, WorkflowsQuery { after }: WorkflowsQuery) -> Answer {
+    let first = after.map(|_| "/workflows");
     let list = context.admin().workflows(after, PAGE_WORKFLOWS).await?;
+    let next = list.next.map(|next| format!("/workflows?after={next}"));
     let content = html! {
         section #workflows data-live {
             @if list.workflows.is_empty() {
                 (components::empty("There are no workflows yet.", "A workflow is a set of jobs that depend on each other. Submit one from your program, or with this command:", "punctual workflows submit FILE.json"))
             } @else {
-                div.scroll { table.rows {
-                    thead { tr { th { "State" } th { "Workflow" } th { "Progress" } th.num { "Jobs" } th.num.wide { "Dead" } th.num { "Submitted" } th.wide { "By" } th { "Id" } } }
+                section.scroll tabindex="0" aria-label="List of workflows" { table.rows {
+                    thead { tr { th scope="col" { "State" } th scope="col" { "Workflow" } th scope="col" { "Progress" } th.num scope="col" { "Jobs" } th.num.wide scope="col" { "Dead" } th.num scope="col" { "Submitted" } th.wide scope="col" { "By" } th scope="col" { "Id" } } }
                     tbody { @for view in &list.workflows { (row(&context, view)) } }
                 } }
-                nav.pages { @if let Some(next) = list.next { a rel="next" href={ "/workflows?after=" (next) } { "Next page" } } }
+                (components::pages(first, next.as_deref()))
             }
         }
     };
@@ -62,12 +64,12 @@ fn row(context: &PageContext, view: &WorkflowView) -> Markup {
     html! {
         tr {
             td { (state(view.status)) }
-            td.main { a href={ "/workflows/" (workflow.id) } { (workflow.name) } }
+            td.main { a href={ "/workflows/" (workflow.id) } { (components::name(&workflow.name)) } }
             td { (components::progress(view.progress, &format!("{:.0} % finished", view.progress))) }
             td.num { (workflow.ends.total - workflow.ends.unfinished()) span.muted { " / " (workflow.ends.total) } }
             td.num.wide { @if workflow.ends.dead == 0 { span.zero { "0" } } @else { span.s-dead { (workflow.ends.dead) } } }
             td.num { (components::when(workflow.created_at, context.now)) }
-            td.wide { (workflow.created_by.as_deref().unwrap_or_default()) }
+            td.wide { (components::name(workflow.created_by.as_deref().unwrap_or_default())) }
             td { (components::id(workflow.id)) }
         }
     }
@@ -84,12 +86,12 @@ pub(super) async fn show(context: PageContext, OfWorkflow { id }: OfWorkflow) ->
         section #graph data-live { (graph(&detail)) }
         section #nodes data-live { h2 { "Jobs" } (nodes(&detail)) }
         @if !detail.result.is_empty() {
-            section { h2 { "Result" } (components::document(&serde_json::to_value(&detail.result).unwrap_or_default())) }
+            section { h2 { "Result" } (components::document("Result", &serde_json::to_value(&detail.result).unwrap_or_default())) }
         }
     };
     let name = detail.view.workflow.name.clone();
     let mut page = Page::new(&name, "/workflows");
-    page.heading = Some(html! { h1 { (name) } (components::id(id)) });
+    page.heading = Some(html! { h1 { (components::name(&name)) } (components::id(id)) });
     Ok(context.html(page, &content))
 }
 
@@ -124,7 +126,7 @@ fn graph(detail: &WorkflowDetail) -> Markup {
     }
     let drawn = punctual_graph::picture(&detail.nodes, is_callback);
     let link = |index: usize| detail.nodes.get(index).map_or_else(String::new, |node| format!("/jobs/{}", node.id));
-    html! { div.graph tabindex="0" { (PreEscaped(punctual_graph::embedded(&detail.view.workflow.name, &drawn, &link))) } }
+    html! { section.graph tabindex="0" aria-label="Graph" { (PreEscaped(punctual_graph::embedded(&detail.view.workflow.name, &drawn, &link))) } }
 }
 
 fn nodes(detail: &WorkflowDetail) -> Markup {
@@ -137,10 +139,10 @@ fn nodes(detail: &WorkflowDetail) -> Markup {
         nodes.join(", ")
     };
     html! {
-        div.scroll { table.rows {
-            thead { tr { th { "State" } th { "Job" } th.wide { "Name" } th.wide { "After" } th { "Id" } } }
+        section.scroll tabindex="0" aria-label="Jobs of the workflow" { table.rows {
+            thead { tr { th scope="col" { "State" } th scope="col" { "Job" } th.wide scope="col" { "Name" } th.wide scope="col" { "After" } th scope="col" { "Id" } } }
             tbody { @for node in detail.nodes.iter().take(DRAWN_MAX_JOBS) {
-                tr { td { (components::status(node.status)) } td.main { a href={ "/jobs/" (node.id) } { (node.node) } } td.wide { (node.name) } td.wide.muted { (after(&node.parents)) } td { (components::id(node.id)) } }
+                tr { td { (components::status(node.status)) } td.main { a href={ "/jobs/" (node.id) } { (components::name(&node.node)) } } td.wide { (components::name(&node.name)) } td.wide.muted { (components::name(&after(&node.parents))) } td { (components::id(node.id)) } }
             } }
         } }
         @if detail.nodes.len() > DRAWN_MAX_JOBS { p.muted { "and " (detail.nodes.len() - DRAWN_MAX_JOBS) " more" } }

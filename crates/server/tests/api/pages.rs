@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use punctual_client::Draft;
-use punctual_core::{JobDefaults, RetryPolicy, Role};
+use punctual_core::{Heartbeat, JobDefaults, RetryPolicy, Role, WorkerId};
 use reqwest::{Client, Method, Response, redirect::Policy};
 use serde_json::json;
 
@@ -226,6 +226,83 @@ async fn error_pages_name_the_problem() {
     }
     let defaults = world.punctual.admin("test").queue("mail").await.unwrap().queue.settings.defaults;
     assert_eq!(defaults, JobDefaults::default(), "nothing is half done");
+}
+
+#[tokio::test]
+async fn unknown_pages_jobs_and_queues_are_answered_within_the_layout() {
+    let world = World::new().await;
+    let visitor = Visitor::new(&world);
+    let ask = async |path: &str, accept: &str| {
+        let answer = visitor.client.get(world.url(path)).header("accept", accept).send().await.unwrap();
+        let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        (answer.status().as_u16(), kind, answer.text().await.unwrap())
+    };
+    for path in ["/nothing/here", "/jobs/", "/jobs/job_00000000000000000000000000000001", "/queues/unknown"] {
+        let (status, kind, page) = ask(path, "text/html,*/*;q=0.8").await;
+        assert_eq!((status, kind.as_str()), (404, "text/html; charset=utf-8"), "{path}");
+        assert!(page.contains("class=\"rail\"") && page.contains("not found"), "{path}: {page}");
+    }
+    for (path, accept) in [("/nothing/here", "*/*"), ("/v1/nothing", "text/html")] {
+        let (status, kind, _) = ask(path, accept).await;
+        assert_eq!((status, kind.as_str()), (404, "application/problem+json"), "{path}");
+    }
+    world.token(Role::Admin).await;
+    assert_eq!(ask("/nothing/here", "text/html").await.0, 303, "a stranger has to log in first");
+}
+
+#[tokio::test]
+async fn many_queues_are_shown_in_pages() {
+    const QUEUES: usize = 5_000;
+    const PAGE_MAX_BYTES: usize = 100_000;
+    let world = World::new().await;
+    let name = |number: usize| format!("queue-{number:04}");
+    let jobs = (0..QUEUES).map(|number| Draft::new("mail", &()).queue(name(number)));
+    world.punctual.enqueue_all(jobs).await.unwrap();
+    world.punctual.enqueue(Draft::new("mail", &()).queue(name(4_321))).await.unwrap();
+    let visitor = Visitor::new(&world);
+    let links = |page: &str| -> Vec<String> {
+        let rows = page.split("<td class=\"main\"><a href=\"/queues/").skip(1);
+        rows.map(|row| row.split('"').next().unwrap().to_owned()).collect()
+    };
+    let overview = visitor.page("/").await;
+    assert!(overview.len() <= PAGE_MAX_BYTES, "{} bytes", overview.len());
+    assert!(overview.contains("<a class=\"more\" href=\"/queues\">All 5,000</a>"), "{overview}");
+    assert!(links(&overview).contains(&name(4_321)), "the queue with the most jobs is listed");
+    let (mut listed, mut next) = (Vec::new(), Some("/queues".to_owned()));
+    while let Some(path) = next {
+        let page = visitor.page(&path).await;
+        assert!(page.len() <= PAGE_MAX_BYTES, "{path}: {} bytes", page.len());
+        listed.extend(links(&page));
+        let link = page.split("rel=\"next\" href=\"").nth(1).and_then(|rest| rest.split('"').next());
+        next = link.map(|link| link.replace("&amp;", "&"));
+    }
+    assert_eq!(listed, (0..QUEUES).map(name).collect::<Vec<_>>());
+    assert_eq!(links(&visitor.page("/queues?name=-4321").await), [name(4_321)]);
+    assert_eq!(links(&visitor.page("/queues?name=queue-43?0").await).len(), 10);
+    assert!(visitor.page("/queues?name=none").await.contains("No matching queues."));
+}
+
+#[tokio::test]
+async fn jobs_without_a_handler_are_reported_with_what_to_do() {
+    let world = World::new().await;
+    let id = world.punctual.enqueue(Draft::new("send mail", &()).queue("post")).await.unwrap().id;
+    let heartbeat = Heartbeat {
+        id: WorkerId::from_bits(1),
+        host: "here".to_owned(),
+        pid: 1,
+        queues: Vec::new(),
+        names: vec!["other".to_owned()],
+        concurrency: 4,
+        running: 0,
+        registered_by: None,
+    };
+    world.punctual.store().heartbeat(heartbeat).await.unwrap();
+    let visitor = Visitor::new(&world);
+    let overview = visitor.page("/").await;
+    assert!(overview.contains("</bdi> has a handler for <bdi>send mail</bdi>; 1 job is ready"), "{overview}");
+    for page in [overview, visitor.page(&format!("/jobs/{id}")).await] {
+        assert!(page.contains("declare [handlers.&quot;send mail&quot;] in punctual.toml"), "{page}");
+    }
 }
 
 #[tokio::test]

@@ -102,11 +102,26 @@ function replacePart(part, other) {
   if (sent.get(part) === timeless) return;
   sent.set(part, timeless);
   const open = [...part.querySelectorAll("details")].map((one) => one.open);
+  const regions = () => [...part.querySelectorAll("section[tabindex]")];
+  const scrolled = regions().map((one) => [one.scrollLeft, one.scrollTop]);
+  const focused = regions().indexOf(document.activeElement);
   part.innerHTML = text;
+  regions().forEach((one, index) => { [one.scrollLeft, one.scrollTop] = scrolled[index] ?? [0, 0]; });
+  regions()[focused]?.focus({ preventScroll: true });
   part.querySelectorAll("details").forEach((one, index) => { if (index < open.length) one.open = open[index]; });
   updateTimes(part);
   countPicked();
   showRow();
+}
+
+// Graphs open at their first job, which may be far from the edge.
+
+function showRoots() {
+  for (const graph of document.querySelectorAll(".graph")) {
+    const root = graph.querySelector(".root")?.getBoundingClientRect();
+    const box = graph.getBoundingClientRect();
+    if (root) graph.scrollTop += root.top + root.height / 2 - box.top - box.height / 2;
+  }
 }
 
 // Keyboard shortcuts.
@@ -252,6 +267,7 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden && li
 window.addEventListener("pagehide", () => stopListening("static"));
 window.addEventListener("pageshow", listen);
 
+showRoots();
 updateTimes(document);
 setInterval(() => updateTimes(document), 1000);
 countPicked();
