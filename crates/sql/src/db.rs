@@ -58,6 +58,16 @@ pub(crate) trait Db {
         Ok(changed)
     }
 
+    /// Executes a statement for each parameter row; returns for each whether it changed a row.
+    fn changed_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<bool>> {
+        let mut changed = Vec::new();
+        rows(&mut |params| {
+            changed.push(self.execute(statement, params)? > 0);
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
     /// Reads rows one by one until the callback returns false.
     fn read(
         &self,
@@ -293,6 +303,15 @@ impl FromValue<'_> for String {
 impl FromValue<'_> for Box<str> {
     fn from_value(value: Value<'_>) -> Option<Self> {
         <&str>::from_value(value).map(Into::into)
+    }
+}
+
+impl FromValue<'_> for Vec<u8> {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Bytes(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        }
     }
 }
 

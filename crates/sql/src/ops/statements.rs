@@ -1,11 +1,28 @@
-//! All statements of the shared operations. Each engine has a file per noun, with a section for each of its statements.
+//! All statements of the shared operations. Each engine has a file per noun, with a section for each of its statements;
+//! PostgreSQL has those of the nouns that it shares.
 
 use crate::db::Statement;
 
-/// Calls another macro with the list: files, each with the names of its statements.
+/// Calls another macro with the list of the statements that all engines have, followed by others: files, each with the
+/// names of its statements.
+macro_rules! shared_statements {
+    ($with:ident $($others:tt)*) => {
+        $with! {
+            "schedules" {
+                SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
+                SCHEDULE_EVENTS
+            }
+            $($others)*
+        }
+    };
+}
+pub(crate) use shared_statements;
+
+/// Calls another macro with the list of all statements.
 macro_rules! every_statement {
     ($with:ident) => {
-        $with! {
+        $crate::ops::statements::shared_statements! {
+            $with
             "jobs" {
                 INSERT_JOB JOB JOB_BY_SEQ SEQ_OF SAVE_JOB UPDATE_JOB SET_RETENTION RUN_AT RESULT DELETE_JOB
                 INSERT_LABEL DELETE_LABEL FIND_KEY INSERT_KEY DELETE_KEY
@@ -44,10 +61,6 @@ macro_rules! every_statement {
                 ADD_COUNT COUNTS ADD_PENDING CLEAR_PENDING PENDING_BY_USER ADD_ROLLUP ROLLUPS PRUNE_ROLLUPS
                 INSERT_DEAD DELETE_DEAD DEAD_BY_NAME
             }
-            "schedules" {
-                SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
-                SCHEDULE_EVENTS
-            }
             "queues" {
                 QUEUES LIMITED_QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
             }
@@ -78,6 +91,7 @@ macro_rules! every_statement {
         }
     };
 }
+#[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 pub(crate) use every_statement;
 
 macro_rules! name_all {

@@ -202,7 +202,7 @@ macro_rules! store_by_operations {
             }
 
             async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-                self.write(move |tx| schedules::remove(tx, &name, &actor)).await
+                self.write(move |tx| schedules::remove(tx.edit(), &name, &actor)).await
             }
 
             async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {

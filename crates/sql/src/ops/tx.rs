@@ -13,7 +13,7 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::{flow, queue_limits, running::Running, statements as sql};
+use super::{edit::Edit, flow, queue_limits, running::Running, statements as sql};
 use crate::db::{Db, JobDb, Statement, Value, params};
 
 /// An operation in progress. The surrounding transaction belongs to the writer, or to the caller of `enqueue_in`.
@@ -86,6 +86,11 @@ impl<'c> Tx<'c> {
             held: Held::new(),
             last_lane: 0,
         }
+    }
+
+    /// This operation, as far as it changes no job.
+    pub(crate) fn edit(&self) -> Edit<'c> {
+        Edit { db: self.db, now: self.now }
     }
 
     /// Runs a statement; returns the number of changed rows.

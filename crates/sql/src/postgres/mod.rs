@@ -6,6 +6,7 @@
 //! | the operations that are not on the hot path | `ports` |
 //! | which tables are there? | `migrations/`, applied by `schema` |
 //! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
+//! | how are the operations of `../ops/` run? | `operations`, on connections of `db`, which execute `shared_statements` with `arguments` |
 //! | how are connections set up? | `url`, `session`, `clock` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
 //! | how do enqueues share a commit? | `batcher` |
@@ -20,7 +21,7 @@
 //! | jobs, counters, lists | `read`, `list` |
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
-//! | schedules | `schedules` |
+//! | schedules that enqueue | `schedules` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
@@ -28,6 +29,7 @@
 //! | what another store transfers | `import` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
+mod arguments;
 mod backoff;
 mod batcher;
 mod change;
@@ -35,6 +37,7 @@ mod changes;
 mod claim;
 mod clock;
 mod core;
+mod db;
 mod diagnostics;
 mod dispatch;
 mod enqueue;
@@ -50,6 +53,7 @@ mod list;
 mod locking;
 mod maintenance;
 mod notifications;
+mod operations;
 mod options;
 mod partition_creation;
 mod partition_retention;
@@ -68,6 +72,7 @@ mod schedules;
 mod schema;
 mod session;
 mod settle;
+mod shared_statements;
 mod statements;
 mod store;
 mod suspects;

@@ -1,4 +1,4 @@
-//! The operations of the store that are not on the hot path.
+//! The operations of the store that are not on the hot path. Those of `ops` are shared by all engines.
 
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
     queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
 };
+use crate::ops;
 
 #[async_trait]
 impl JobReader for PostgresStore {
@@ -96,11 +97,12 @@ impl FlowStore for PostgresStore {
 #[async_trait]
 impl ScheduleStore for PostgresStore {
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.answer(Patience::Usual, schedules::schedules(&self.core, &after.unwrap_or_default(), limit)).await
+        let after = after.unwrap_or_default();
+        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::schedules(db, &after, limit))).await
     }
 
     async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
-        self.answer(Patience::Usual, schedules::schedule(&self.core, &name)).await
+        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::schedule(db, &name))).await
     }
 
     async fn upcoming(
@@ -109,19 +111,20 @@ impl ScheduleStore for PostgresStore {
         until: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<Schedule>> {
-        self.answer(Patience::Usual, schedules::upcoming(&self.core, after.unwrap_or_default(), until, limit)).await
+        let after = after.unwrap_or_default();
+        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::upcoming(db, &after, until, limit))).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
-        self.core.sessions.within(Patience::Usual, schedules::save(&self.core, &saves)).await
+        self.core.sessions.within(Patience::Usual, schedules::save(&self.core, saves)).await
     }
 
     async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-        self.answer(Patience::Usual, schedules::remove(&self.core, &name, &actor)).await
+        self.answer(Patience::Usual, self.core.edit(move |edit| ops::schedules::remove(edit, &name, &actor))).await
     }
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-        self.answer(Patience::Usual, schedules::events(&self.core, &name, limit)).await
+        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::events(db, &name, limit))).await
     }
 }
 
