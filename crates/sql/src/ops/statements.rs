@@ -12,6 +12,12 @@ macro_rules! shared_statements {
                 SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
                 SCHEDULE_EVENTS
             }
+            "workers" {
+                HEARTBEAT DEREGISTER WORKERS
+            }
+            "locks" {
+                LOCK EXTEND_LOCK UNLOCK LOCKS
+            }
             $($others)*
         }
     };
@@ -64,12 +70,6 @@ macro_rules! every_statement {
             "queues" {
                 QUEUES LIMITED_QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
             }
-            "workers" {
-                HEARTBEAT DEREGISTER WORKERS PRUNE_WORKERS
-            }
-            "locks" {
-                LOCK EXTEND_LOCK UNLOCK LOCKS
-            }
             "notifications" {
                 INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
             }
@@ -79,7 +79,7 @@ macro_rules! every_statement {
             }
             "retention" {
                 EXPIRABLE EXPIRABLE_BY_JOB INSERT_EXPIRY DELETE_EXPIRY PURGEABLE INSERT_DELETED DELETE_DELETED
-                EPHEMERAL INSERT_EPHEMERAL DELETE_EPHEMERAL
+                EPHEMERAL INSERT_EPHEMERAL DELETE_EPHEMERAL PRUNE_WORKERS
             }
             "transfer" {
                 IMPORT_JOB IMPORT_LAST_EVENT IMPORT_KEY DEPENDENCIES_OF IMPORT_DEPENDENCY IMPORT_WORKFLOW IMPORT_NODE

@@ -238,11 +238,11 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl WorkerStore for $store {
             async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::heartbeat(tx, &heartbeat)).await
+                self.write_soon(move |tx| registry::heartbeat(tx.edit(), &heartbeat)).await
             }
 
             async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::leave(tx, worker)).await
+                self.write_soon(move |tx| registry::leave(tx.db, worker)).await
             }
 
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
@@ -257,15 +257,15 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl LockStore for $store {
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-                self.write(move |tx| registry::lock(tx, &name, &owner, ttl)).await
+                self.write(move |tx| registry::lock(tx.edit(), &name, &owner, ttl)).await
             }
 
             async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-                self.write(move |tx| registry::extend_lock(tx, &name, &owner, ttl)).await
+                self.write(move |tx| registry::extend_lock(tx.edit(), &name, &owner, ttl)).await
             }
 
             async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-                self.write(move |tx| registry::unlock(tx, &name, &owner)).await
+                self.write(move |tx| registry::unlock(tx.edit(), &name, &owner)).await
             }
 
             async fn locks(&self) -> StoreResult<Vec<Lock>> {

@@ -22,7 +22,7 @@
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules that enqueue | `schedules` |
-//! | workers and locks | `registry` |
+//! | workers that died | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |

@@ -154,11 +154,11 @@ impl QueueStore for PostgresStore {
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::heartbeat(&self.core, &heartbeat)).await
+        self.answer(Patience::Short, self.core.edit_one(move |edit| ops::registry::heartbeat(edit, &heartbeat))).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::leave(&self.core, worker)).await
+        self.answer(Patience::Short, self.core.run(move |db| ops::registry::leave(db, worker))).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
@@ -166,26 +166,30 @@ impl WorkerStore for PostgresStore {
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.answer(Patience::Usual, registry::workers(&self.core)).await
+        self.answer(Patience::Usual, self.core.run(ops::registry::workers)).await
     }
 }
 
 #[async_trait]
 impl LockStore for PostgresStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        self.answer(Patience::Short, registry::lock(&self.core, name, owner, ttl)).await
+        let lock = self.core.edit_one(move |edit| ops::registry::lock(edit, &name, &owner, ttl));
+        self.answer(Patience::Short, lock).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        self.answer(Patience::Short, registry::extend_lock(&self.core, &name, &owner, ttl)).await
+        let extend = self.core.edit_one(move |edit| ops::registry::extend_lock(edit, &name, &owner, ttl));
+        self.answer(Patience::Short, extend).await
     }
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        self.answer(Patience::Short, registry::unlock(&self.core, &name, &owner)).await
+        let unlock = self.core.edit_one(move |edit| ops::registry::unlock(edit, &name, &owner));
+        self.answer(Patience::Short, unlock).await
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        self.answer(Patience::Usual, registry::locks(&self.core)).await
+        let locks = self.core.edit_one(|edit| ops::registry::locks(edit.db, edit.now));
+        self.answer(Patience::Usual, locks).await
     }
 }
 

@@ -108,12 +108,6 @@ statements! {
     "queues" {
         QUEUES SAVE_QUEUE QUEUE_EVENTS
     }
-    "workers" {
-        HEARTBEAT DEREGISTER WORKERS
-    }
-    "locks" {
-        LOCK EXTEND_LOCK UNLOCK LOCKS
-    }
     "notifications" {
         INSERT_NOTIFICATIONS NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
     }
