@@ -18,6 +18,10 @@ macro_rules! shared_statements {
             "locks" {
                 LOCK EXTEND_LOCK UNLOCK LOCKS
             }
+            "tokens" {
+                INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS IDEMPOTENT_REQUEST
+                PRUNE_IDEMPOTENT_REQUESTS
+            }
             $($others)*
         }
     };
@@ -72,10 +76,6 @@ macro_rules! every_statement {
             }
             "notifications" {
                 INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
-            }
-            "tokens" {
-                INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS INSERT_IDEMPOTENT_REQUEST
-                IDEMPOTENT_REQUEST PRUNE_IDEMPOTENT_REQUESTS
             }
             "retention" {
                 EXPIRABLE EXPIRABLE_BY_JOB INSERT_EXPIRY DELETE_EXPIRY PURGEABLE INSERT_DELETED DELETE_DELETED

@@ -301,7 +301,7 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl TokenStore for $store {
             async fn add_token(&self, token: Token) -> StoreResult<()> {
-                self.write(move |tx| tokens::add(tx, &token)).await
+                self.write(move |tx| tokens::add(tx.db, &token)).await
             }
 
             async fn tokens(&self) -> StoreResult<Vec<Token>> {
@@ -309,11 +309,11 @@ macro_rules! store_by_operations {
             }
 
             async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-                self.write(move |tx| tokens::remove(tx, id)).await
+                self.write(move |tx| tokens::remove(tx.edit(), id)).await
             }
 
             async fn clear_tokens(&self) -> StoreResult<()> {
-                self.write(move |tx| tokens::clear(tx)).await
+                self.write(move |tx| tokens::clear(tx.edit())).await
             }
 
             async fn idempotent_request(
@@ -322,7 +322,7 @@ macro_rules! store_by_operations {
                 fingerprint: [u8; 32],
                 seed: u64,
             ) -> StoreResult<IdempotentRequest> {
-                self.write(move |tx| tokens::once(tx, &key, fingerprint, seed)).await
+                self.write(move |tx| tokens::once(tx.edit(), &key, fingerprint, seed)).await
             }
         }
 

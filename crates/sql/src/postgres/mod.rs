@@ -23,7 +23,7 @@
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules that enqueue | `schedules` |
 //! | workers that died | `registry` |
-//! | messages to users, tokens | `notifications`, `tokens` |
+//! | messages to users | `notifications` |
 //! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
 //! | what another store transfers | `import` |
@@ -77,7 +77,6 @@ mod statements;
 mod store;
 mod suspects;
 mod take;
-mod tokens;
 mod url;
 mod value;
 mod wake;

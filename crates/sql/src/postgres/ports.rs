@@ -16,9 +16,9 @@ use punctual_core::{
 
 use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
-    queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
+    queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
 };
-use crate::ops;
+use crate::ops::{self, edit::Edit};
 
 #[async_trait]
 impl JobReader for PostgresStore {
@@ -215,19 +215,19 @@ impl NotificationStore for PostgresStore {
 #[async_trait]
 impl TokenStore for PostgresStore {
     async fn add_token(&self, token: Token) -> StoreResult<()> {
-        self.answer(Patience::Usual, tokens::add(&self.core, &token)).await
+        self.answer(Patience::Usual, self.core.run(move |db| ops::tokens::add(db, &token))).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.answer(Patience::Short, tokens::list(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::tokens::list)).await
     }
 
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-        self.answer(Patience::Usual, tokens::remove(&self.core, id)).await
+        self.answer(Patience::Usual, self.core.edit(move |edit| ops::tokens::remove(edit, id))).await
     }
 
     async fn clear_tokens(&self) -> StoreResult<()> {
-        self.answer(Patience::Short, tokens::clear(&self.core)).await
+        self.answer(Patience::Short, self.core.edit_one(ops::tokens::clear)).await
     }
 
     async fn idempotent_request(
@@ -236,7 +236,10 @@ impl TokenStore for PostgresStore {
         fingerprint: [u8; 32],
         seed: u64,
     ) -> StoreResult<IdempotentRequest> {
-        self.answer(Patience::Short, tokens::once(&self.core, &key, fingerprint, seed)).await
+        // The estimated time is exact enough, and saves a round trip: enqueues over HTTP wait for this.
+        let now = self.core.clock_now();
+        let once = self.core.run(move |db| ops::tokens::once(Edit { db, now }, &key, fingerprint, seed));
+        self.answer(Patience::Short, once).await
     }
 }
 
