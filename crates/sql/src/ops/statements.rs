@@ -18,6 +18,9 @@ macro_rules! shared_statements {
             "locks" {
                 LOCK EXTEND_LOCK UNLOCK LOCKS
             }
+            "notifications" {
+                INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
+            }
             "tokens" {
                 INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS IDEMPOTENT_REQUEST
                 PRUNE_IDEMPOTENT_REQUESTS
@@ -73,9 +76,6 @@ macro_rules! every_statement {
             }
             "queues" {
                 QUEUES LIMITED_QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
-            }
-            "notifications" {
-                INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
             }
             "retention" {
                 EXPIRABLE EXPIRABLE_BY_JOB INSERT_EXPIRY DELETE_EXPIRY PURGEABLE INSERT_DELETED DELETE_DELETED

@@ -277,7 +277,11 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl NotificationStore for $store {
             async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-                self.write(move |tx| notifications::notify(tx, &messages)).await
+                self.write(move |tx| {
+                    tx.jobs_changed = !messages.is_empty();
+                    notifications::notify(tx.edit(), &messages)
+                })
+                .await
             }
 
             async fn notifications(
@@ -294,7 +298,7 @@ macro_rules! store_by_operations {
             }
 
             async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| notifications::drop(tx, after, limit)).await
+                self.write(move |tx| notifications::drop(tx.edit(), after, limit)).await
             }
         }
 

@@ -196,19 +196,20 @@ impl LockStore for PostgresStore {
 #[async_trait]
 impl NotificationStore for PostgresStore {
     async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-        self.answer(Patience::Short, notifications::notify(&self.core, &messages)).await
+        self.answer(Patience::Short, notifications::notify(&self.core, messages)).await
     }
 
     async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
-        self.answer(Patience::Usual, notifications::list(&self.core, user.as_deref(), after, limit)).await
+        let list = self.core.run(move |db| ops::notifications::list(db, user.as_deref(), after, limit));
+        self.answer(Patience::Usual, list).await
     }
 
     async fn last_notification(&self) -> StoreResult<u64> {
-        self.answer(Patience::Short, notifications::last(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::notifications::last)).await
     }
 
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, notifications::drop(&self.core, after, limit)).await
+        self.answer(Patience::Long, self.core.edit_one(move |edit| ops::notifications::drop(edit, after, limit))).await
     }
 }
 
