@@ -131,15 +131,15 @@ impl ScheduleStore for PostgresStore {
 #[async_trait]
 impl QueueStore for PostgresStore {
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
-        self.answer(Patience::Short, queues::queues(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::queues::queues)).await
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.answer(Patience::Usual, queues::save(&self.core, &save)).await
+        self.answer(Patience::Usual, queues::save(&self.core, save)).await
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.answer(Patience::Usual, queues::events(&self.core, &name, limit)).await
+        self.answer(Patience::Usual, self.core.run(move |db| ops::queues::events(db, &name, limit))).await
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {

@@ -1,14 +1,15 @@
-//! Queue settings.
+//! Queue settings, as claims know them, and their changes; the other operations are `ops::queues`.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Limits, Queue, QueueEvent, QueueSave, dispatch::GRACE};
-use sqlx::{PgConnection, Row, postgres::PgRow};
+use punctual_core::{Limits, Queue, QueueSave, dispatch::GRACE};
+use sqlx::{PgConnection, Row};
 
-use super::{core::Core, rows, statements as sql};
+use super::{core::Core, db::serve, statements as sql};
+use crate::ops::{edit::Edit, queues};
 
 /// The queue settings that the claims of this process know.
 #[derive(Debug, Default)]
@@ -58,62 +59,27 @@ impl Queues {
     }
 }
 
+/// Reads the settings of all queues on a connection that is in use.
 pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
-    let rows = sqlx::query(*sql::QUEUES).fetch_all(connection).await?;
-    let queue = |row: &PgRow| {
-        Ok(Queue {
-            name: row.try_get(0)?,
-            settings: rows::document(row, 1)?.unwrap_or_default(),
-            revision: row.try_get::<i64, _>(2)? as u64,
-            updated_at: rows::instant(row, 3)?,
-            updated_by: row.try_get(4)?,
-        })
-    };
-    rows.iter().map(queue).collect()
+    serve(connection, queues::queues).await
 }
 
-pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
-    let mut unit = store.sessions.single().await?;
-    let queues = read(&mut unit).await?;
-    unit.done().await?;
-    Ok(queues)
-}
-
-pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
+pub(crate) async fn save(store: &Core, save: QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
     // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
     sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let done = sqlx::query(*sql::SAVE_QUEUE)
-        .bind(store.sessions.clock())
-        .bind(&save.name)
-        .bind(save.settings.paused)
-        .bind(rows::text(&save.settings)?)
-        .bind(save.revision as i64)
-        .bind(&save.actor)
-        .bind(&save.action)
-        .execute(&mut *unit)
-        .await?;
-    if done.rows_affected() == 1 && changed {
-        let wake = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
-        wake.execute(&mut *unit).await?;
-        let starts = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
-        starts.execute(&mut *unit).await?;
+    let (name, now) = (save.name.clone(), store.sessions.now(&mut unit).await?);
+    let saved = serve(&mut unit, move |db| queues::store(Edit { db, now }, &save)).await?;
+    if saved && changed {
+        sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&name).execute(&mut *unit).await?;
+        sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&name).execute(&mut *unit).await?;
     }
     unit.done().await?;
     // Jobs of a queue that was paused may start now.
     store.hints.notify_work();
-    Ok(done.rows_affected() == 1)
-}
-
-pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Result<Vec<QueueEvent>> {
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::QUEUE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
-    unit.done().await?;
-    let event =
-        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, action: row.try_get(2)? });
-    rows.iter().map(event).collect()
+    Ok(saved)
 }
 
 /// Whether a dispatcher hands out the jobs without limits, or may have until recently.
