@@ -342,7 +342,7 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .fetch_one(&mut *unit)
         .await?;
     queue_limits::trim(&mut unit, now, limit).await?;
-    serve(&mut unit, move |db| tokens::trim(Edit { db, now }, limit)).await?;
+    serve(&mut unit, |db| tokens::trim(Edit { db, now }, limit)).await?;
     changes::trim(&mut unit, now).await?;
     unit.done().await?;
     store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));

@@ -128,8 +128,7 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
         core.days.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    let owner = core.upkeep.owner.clone();
-    let lock = core.edit_one(move |edit| registry::lock(edit, LOCK.0, &owner, LOCK.1)).await?;
+    let lock = core.edit_one(|edit| registry::lock(edit, LOCK.0, &core.upkeep.owner, LOCK.1)).await?;
     if lock.is_none() {
         return Ok(());
     }

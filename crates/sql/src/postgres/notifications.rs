@@ -5,13 +5,12 @@ use punctual_core::{NewNotification, Notification};
 use super::core::Core;
 use crate::ops::{edit::Edit, notifications};
 
-pub(crate) async fn notify(store: &Core, messages: Vec<NewNotification>) -> sqlx::Result<Vec<Notification>> {
+pub(crate) async fn notify(store: &Core, messages: &[NewNotification]) -> sqlx::Result<Vec<Notification>> {
     if messages.is_empty() {
         return Ok(Vec::new());
     }
-    let is_one = messages.len() == 1;
-    let notify = move |edit: Edit<'_>| notifications::notify(edit, &messages);
-    let stored = if is_one { store.edit_one(notify).await? } else { store.edit(notify).await? };
+    let notify = |edit: Edit<'_>| notifications::notify(edit, messages);
+    let stored = if messages.len() == 1 { store.edit_one(notify).await? } else { store.edit(notify).await? };
     store.hints.notify_jobs();
     Ok(stored)
 }

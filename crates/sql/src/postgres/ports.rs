@@ -98,11 +98,11 @@ impl FlowStore for PostgresStore {
 impl ScheduleStore for PostgresStore {
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
         let after = after.unwrap_or_default();
-        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::schedules(db, &after, limit))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::schedules(db, &after, limit))).await
     }
 
     async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
-        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::schedule(db, &name))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::schedule(db, &name))).await
     }
 
     async fn upcoming(
@@ -112,19 +112,19 @@ impl ScheduleStore for PostgresStore {
         limit: usize,
     ) -> StoreResult<Vec<Schedule>> {
         let after = after.unwrap_or_default();
-        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::upcoming(db, &after, until, limit))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::upcoming(db, &after, until, limit))).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
-        self.core.sessions.within(Patience::Usual, schedules::save(&self.core, saves)).await
+        self.core.sessions.within(Patience::Usual, schedules::save(&self.core, &saves)).await
     }
 
     async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-        self.answer(Patience::Usual, self.core.edit(move |edit| ops::schedules::remove(edit, &name, &actor))).await
+        self.answer(Patience::Usual, self.core.edit(|edit| ops::schedules::remove(edit, &name, &actor))).await
     }
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-        self.answer(Patience::Usual, self.core.run(move |db| ops::schedules::events(db, &name, limit))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::events(db, &name, limit))).await
     }
 }
 
@@ -135,11 +135,11 @@ impl QueueStore for PostgresStore {
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.answer(Patience::Usual, queues::save(&self.core, save)).await
+        self.answer(Patience::Usual, queues::save(&self.core, &save)).await
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.answer(Patience::Usual, self.core.run(move |db| ops::queues::events(db, &name, limit))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::queues::events(db, &name, limit))).await
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
@@ -154,11 +154,11 @@ impl QueueStore for PostgresStore {
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-        self.answer(Patience::Short, self.core.edit_one(move |edit| ops::registry::heartbeat(edit, &heartbeat))).await
+        self.answer(Patience::Short, self.core.edit_one(|edit| ops::registry::heartbeat(edit, &heartbeat))).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-        self.answer(Patience::Short, self.core.run(move |db| ops::registry::leave(db, worker))).await
+        self.answer(Patience::Short, self.core.run(|db| ops::registry::leave(db, worker))).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
@@ -173,17 +173,17 @@ impl WorkerStore for PostgresStore {
 #[async_trait]
 impl LockStore for PostgresStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        let lock = self.core.edit_one(move |edit| ops::registry::lock(edit, &name, &owner, ttl));
+        let lock = self.core.edit_one(|edit| ops::registry::lock(edit, &name, &owner, ttl));
         self.answer(Patience::Short, lock).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        let extend = self.core.edit_one(move |edit| ops::registry::extend_lock(edit, &name, &owner, ttl));
+        let extend = self.core.edit_one(|edit| ops::registry::extend_lock(edit, &name, &owner, ttl));
         self.answer(Patience::Short, extend).await
     }
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        let unlock = self.core.edit_one(move |edit| ops::registry::unlock(edit, &name, &owner));
+        let unlock = self.core.edit_one(|edit| ops::registry::unlock(edit, &name, &owner));
         self.answer(Patience::Short, unlock).await
     }
 
@@ -196,11 +196,11 @@ impl LockStore for PostgresStore {
 #[async_trait]
 impl NotificationStore for PostgresStore {
     async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-        self.answer(Patience::Short, notifications::notify(&self.core, messages)).await
+        self.answer(Patience::Short, notifications::notify(&self.core, &messages)).await
     }
 
     async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
-        let list = self.core.run(move |db| ops::notifications::list(db, user.as_deref(), after, limit));
+        let list = self.core.run(|db| ops::notifications::list(db, user.as_deref(), after, limit));
         self.answer(Patience::Usual, list).await
     }
 
@@ -209,14 +209,14 @@ impl NotificationStore for PostgresStore {
     }
 
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, self.core.edit_one(move |edit| ops::notifications::drop(edit, after, limit))).await
+        self.answer(Patience::Long, self.core.edit_one(|edit| ops::notifications::drop(edit, after, limit))).await
     }
 }
 
 #[async_trait]
 impl TokenStore for PostgresStore {
     async fn add_token(&self, token: Token) -> StoreResult<()> {
-        self.answer(Patience::Usual, self.core.run(move |db| ops::tokens::add(db, &token))).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::tokens::add(db, &token))).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
@@ -224,7 +224,7 @@ impl TokenStore for PostgresStore {
     }
 
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-        self.answer(Patience::Usual, self.core.edit(move |edit| ops::tokens::remove(edit, id))).await
+        self.answer(Patience::Usual, self.core.edit(|edit| ops::tokens::remove(edit, id))).await
     }
 
     async fn clear_tokens(&self) -> StoreResult<()> {
@@ -239,7 +239,7 @@ impl TokenStore for PostgresStore {
     ) -> StoreResult<IdempotentRequest> {
         // The estimated time is exact enough, and saves a round trip: enqueues over HTTP wait for this.
         let now = self.core.clock_now();
-        let once = self.core.run(move |db| ops::tokens::once(Edit { db, now }, &key, fingerprint, seed));
+        let once = self.core.run(|db| ops::tokens::once(Edit { db, now }, &key, fingerprint, seed));
         self.answer(Patience::Short, once).await
     }
 }

@@ -64,17 +64,17 @@ pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queu
     serve(connection, queues::queues).await
 }
 
-pub(crate) async fn save(store: &Core, save: QueueSave) -> sqlx::Result<bool> {
+pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
     // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
     sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let (name, now) = (save.name.clone(), store.sessions.now(&mut unit).await?);
-    let saved = serve(&mut unit, move |db| queues::store(Edit { db, now }, &save)).await?;
+    let now = store.sessions.now(&mut unit).await?;
+    let saved = serve(&mut unit, |db| queues::store(Edit { db, now }, save)).await?;
     if saved && changed {
-        sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&name).execute(&mut *unit).await?;
-        sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&name).execute(&mut *unit).await?;
+        sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name).execute(&mut *unit).await?;
+        sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name).execute(&mut *unit).await?;
     }
     unit.done().await?;
     // Jobs of a queue that was paused may start now.

@@ -1,7 +1,5 @@
 //! Schedules that are saved with their jobs; the other operations are `ops::schedules`.
 
-use std::sync::Arc;
-
 use punctual_core::{NewJob, ScheduleSave, StoreError};
 
 use super::{
@@ -12,10 +10,10 @@ use super::{
 use crate::ops::{edit::Edit, schedules};
 
 /// Stores the schedules that no other process has changed meanwhile, with their jobs.
-pub(crate) async fn save(store: &Core, saves: Vec<ScheduleSave>) -> Result<Vec<bool>, StoreError> {
+pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<bool>, StoreError> {
     let all: Vec<NewJob> = saves.iter().flat_map(|save| save.jobs.iter().cloned()).collect();
     enqueue::prepare(store, &all).await?;
-    let (stored, jobs) = save_prepared(store, saves.into()).await.map_err(|error| store.sessions.error(error))?;
+    let (stored, jobs) = save_prepared(store, saves).await.map_err(|error| store.sessions.error(error))?;
     if !jobs.is_empty() {
         enqueue::announce(store, &jobs, store.dispatched_by());
     }
@@ -23,12 +21,11 @@ pub(crate) async fn save(store: &Core, saves: Vec<ScheduleSave>) -> Result<Vec<b
 }
 
 /// Stores schedules whose jobs' lanes and partitions exist; returns which were stored, and their jobs.
-async fn save_prepared(store: &Core, saves: Arc<[ScheduleSave]>) -> sqlx::Result<(Vec<bool>, Vec<NewJob>)> {
+async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Vec<bool>, Vec<NewJob>)> {
     let mut unit = store.sessions.several().await?;
     let now = store.sessions.now(&mut unit).await?;
-    let given = Arc::clone(&saves);
-    let stored = serve(&mut unit, move |db| schedules::store(Edit { db, now }, &given)).await?;
-    let jobs = schedules::jobs_of(&saves, &stored);
+    let stored = serve(&mut unit, |db| schedules::store(Edit { db, now }, saves)).await?;
+    let jobs = schedules::jobs_of(saves, &stored);
     if !jobs.is_empty() {
         let enqueue = Enqueue { store, ids: Ids::Unknown, dispatched_by: store.dispatched_by() };
         enqueue.run(&mut unit, &jobs).await?;
