@@ -37,7 +37,7 @@ pub(crate) struct AlertsConfig {
     gather: Option<Span>,
     hold: Option<Span>,
     remind: Option<Span>,
-    look_every: Option<Span>,
+    check_interval: Option<Span>,
     dashboard: Option<String>,
     webhooks: BTreeMap<String, WebhookConfig>,
 }
@@ -93,8 +93,8 @@ impl AlertsConfig {
         if let Some(Span(period)) = self.remind {
             alerts = alerts.remind_every(period);
         }
-        if let Some(Span(period)) = self.look_every {
-            alerts = alerts.look_every(period);
+        if let Some(Span(interval)) = self.check_interval {
+            alerts = alerts.check_interval(interval);
         }
         match &self.dashboard {
             Some(url) => alerts.dashboard(url),
@@ -108,16 +108,16 @@ impl WebhookConfig {
         let named = |problem: String| Usage(format!("alerts.webhooks.{name}.{problem}"));
         let secret = match (&self.secret_file, &self.secret_env) {
             (Some(_), Some(_)) => {
-                return Err(named("secret_env: not allowed with secret_file; expected one of them".into()));
+                return Err(named("secret_env: not allowed with secret_file; set one of them".into()));
             }
             (Some(path), None) => {
                 read_secret(&folder.join(path)).map_err(|why| named(format!("secret_file: {why}")))?
             }
             (None, Some(variable)) => env::var(variable)
-                .map_err(|_| named(format!("secret_env: variable {variable} not found")))?
+                .map_err(|_| named(format!("secret_env: environment variable {variable} is not set")))?
                 .into_bytes(),
             (None, None) => shared_secret(args)?
-                .ok_or_else(|| named(format!("secret_file: is missing; set it, secret_env or {SECRET}")))?,
+                .ok_or_else(|| named(format!("secret_file: required, unless secret_env or {SECRET} is set")))?,
         };
         let mut webhook = Webhook::new(name, &self.url, secret);
         if let Some(kinds) = &self.kinds {

@@ -159,7 +159,7 @@ impl Config {
             // Two programs with the same name would remove each other's schedules.
             None => {
                 let problem =
-                    "is missing; required in a store that several programs share: it is the owner of these [schedules]";
+                    "required in a store that several programs share: it names the owner of these [schedules]";
                 return Err(Invalid::new("application", problem).into());
             }
         };

@@ -16,8 +16,6 @@ pub(crate) use punctual::core::{
 use punctual::{Status, Timestamp, core::LogLevel};
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
-use crate::text;
-
 /// The status line on the screen, if there is one: log lines must not be written into it.
 static STATUS_LINE: OnceLock<ProgressBar> = OnceLock::new();
 
@@ -133,11 +131,6 @@ pub(crate) fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     }
 }
 
-/// Prints names and values, one line each.
-pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
-    text::print(&text::facts(rows));
-}
-
 /// An amount of memory from the configuration: `256MiB`, `64MB`, `1GiB`, or a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
@@ -175,7 +168,9 @@ pub(crate) fn parse_log_level(text: &str) -> Result<LogLevel, String> {
 pub(crate) fn parse_past(text: &str) -> Result<Past, String> {
     match text.parse::<Span>() {
         Ok(Span(ago)) => Ok(Past::Ago(ago)),
-        Err(_) => parse_instant(text).map(Past::At).map_err(|error| format!("{error}; or how long ago, such as 24h")),
+        Err(_) => parse_instant(text)
+            .map(Past::At)
+            .map_err(|error| format!("{error}; or a time span before now, such as 24h")),
     }
 }
 

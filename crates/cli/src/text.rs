@@ -55,6 +55,11 @@ pub(crate) fn facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Ve
     lines
 }
 
+/// Prints names and values, one line each.
+pub(crate) fn print_facts<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) {
+    print(&facts(rows));
+}
+
 /// An id shortened in the middle: its prefix, its time and its last characters, which distinguish it from similar ids.
 pub(crate) fn shortened(id: &str) -> String {
     const KEPT: (usize, usize) = (12, 6);

@@ -91,7 +91,7 @@ fn until_the_first_check(shell: &Shell) {
 fn configure(shell: &Shell, url: &str) {
     std::fs::write(shell.path("alerts.secret"), format!("{SECRET}\n")).unwrap();
     let config = format!(
-        "[alerts]\ngather = \"0s\"\nhold = \"0s\"\nlook_every = \"200ms\"\n\
+        "[alerts]\ngather = \"0s\"\nhold = \"0s\"\ncheck_interval = \"200ms\"\n\
          [alerts.webhooks.ops]\nurl = \"{url}\"\nsecret_file = \"alerts.secret\"\n"
     );
     std::fs::write(shell.path("punctual.toml"), config).unwrap();
@@ -130,7 +130,7 @@ fn a_webhook_of_the_environment_uses_tls_with_trusted_certificates() {
     assert!(make.output().unwrap().status.success());
     let _receiver = Receiver::start(&shell, &["cert.pem", "key.pem"]);
     let url = format!("https://localhost:{}/", Receiver::port(&shell));
-    std::fs::write(shell.path("punctual.toml"), "[alerts]\ngather = \"0s\"\nlook_every = \"200ms\"\n").unwrap();
+    std::fs::write(shell.path("punctual.toml"), "[alerts]\ngather = \"0s\"\ncheck_interval = \"200ms\"\n").unwrap();
     let start = |trusted: bool| {
         let mut command = shell.command(&["work"]);
         command.env("PUNCTUAL_ALERT_URL", &url).env("PUNCTUAL_ALERT_SECRET", SECRET);
@@ -167,8 +167,11 @@ fn invalid_settings_are_refused_at_the_start_by_their_field() {
     let file = "secret_file = \"secret\"";
     refused(&webhook("ftp://x/s3cret", file), "alerts.webhooks.ops.url: invalid URL; expected https://");
     refused(&webhook("http://a:s3cret@x/", file), "alerts.webhooks.ops.url: must not contain a user or a password");
-    refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: is missing");
-    refused(&webhook("http://x/", "secret_env = \"NOT_THERE\""), "alerts.webhooks.ops.secret_env: variable");
+    refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: required");
+    refused(
+        &webhook("http://x/", "secret_env = \"NOT_THERE\""),
+        "alerts.webhooks.ops.secret_env: environment variable NOT_THERE",
+    );
     refused(&webhook("http://x/", "secret_file = \"missing\""), "alerts.webhooks.ops.secret_file: cannot read");
     refused(&webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")), "key kinds: unknown variant `…`");
     refused(&webhook("http://x/", &format!("{file}\nkinds = []")), "alerts.webhooks.ops.kinds: must not be empty");

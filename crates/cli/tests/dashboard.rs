@@ -186,8 +186,8 @@ async fn queues_are_paused_schedules_triggered_and_numbers_change_by_themselves(
 #[tokio::test]
 async fn one_logs_in_with_a_token_and_out_again() {
     let shell = Shell::new();
-    let secret = shell.ok(&["token", "create", "ada", "--role", "admin"]);
-    let reader = shell.ok(&["token", "create", "grace", "--role", "read"]);
+    let secret = shell.ok(&["tokens", "create", "ada", "--role", "admin"]);
+    let reader = shell.ok(&["tokens", "create", "grace", "--role", "read"]);
     let server = Server::start(&shell, &["up"]);
     let tab = Tab::open(&server.url(&shell)).await;
     tab.go("/jobs?status=dead").await;

@@ -42,34 +42,34 @@ fn commands_of_the_documentation_work() {
 #[test]
 fn tokens_are_made_listed_and_revoked() {
     let shell = Shell::new();
-    let secret = shell.ok(&["token", "create", "deploy", "--role", "read,enqueue", "--expires", "90d"]);
+    let secret = shell.ok(&["tokens", "create", "deploy", "--role", "read,enqueue", "--expires", "90d"]);
     assert!(secret.starts_with("punctual_") && secret.lines().count() == 1, "only the secret: {secret}");
-    let list = shell.json(&["token", "list"]);
+    let list = shell.json(&["tokens", "list"]);
     let id = list["tokens"][0]["id"].as_str().unwrap();
     assert_eq!(list["tokens"][0]["roles"], serde_json::json!(["read", "enqueue"]));
     assert!(!list.to_string().contains(secret.trim()));
-    assert!(shell.ok(&["token", "list"]).contains("read, enqueue"));
-    assert!(shell.ok(&["token", "revoke", id]).contains("is revoked"));
-    assert_eq!(shell.fails(&["token", "revoke", id]).0, 3);
-    assert_eq!(shell.json(&["token", "list"])["tokens"], serde_json::json!([]));
+    assert!(shell.ok(&["tokens", "list"]).contains("read, enqueue"));
+    assert!(shell.ok(&["tokens", "revoke", id]).contains("is revoked"));
+    assert_eq!(shell.fails(&["tokens", "revoke", id]).0, 3);
+    assert_eq!(shell.json(&["tokens", "list"])["tokens"], serde_json::json!([]));
     let access = || {
         let actual: serde_json::Value = serde_json::from_slice(&shell.run(&["doctor", "--json"]).stdout).unwrap();
         let diagnostics = actual["diagnostics"].as_array().unwrap();
         diagnostics.iter().find(|diagnostic| diagnostic["check"] == "access").unwrap()["message"].to_string()
     };
-    assert!(access().contains("no token is valid; create one with `punctual token create`"), "{}", access());
-    shell.ok(&["token", "create", "ada", "--role", "admin"]);
+    assert!(access().contains("no token is valid; create one with `punctual tokens create`"), "{}", access());
+    shell.ok(&["tokens", "create", "ada", "--role", "admin"]);
     assert!(access().contains("closed: 1 valid tokens"), "{}", access());
-    assert_eq!(shell.fails(&["token", "open"]).0, 5);
-    let id = shell.json(&["token", "list"])["tokens"][0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(shell.fails(&["token", "revoke", &id]).0, 5);
-    shell.ok(&["token", "revoke", "--allow-last-admin", &id]);
-    shell.ok(&["token", "open"]);
+    assert_eq!(shell.fails(&["tokens", "open"]).0, 5);
+    let id = shell.json(&["tokens", "list"])["tokens"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(shell.fails(&["tokens", "revoke", &id]).0, 5);
+    shell.ok(&["tokens", "revoke", "--allow-last-admin", &id]);
+    shell.ok(&["tokens", "open"]);
     assert!(access().contains("open: no token was created yet"), "{}", access());
     for wrong in [
-        &["token", "create", "x", "--role", "root"][..],
-        &["token", "create", "x"],
-        &["token", "create", "", "--role", "read"],
+        &["tokens", "create", "x", "--role", "root"][..],
+        &["tokens", "create", "x"],
+        &["tokens", "create", "", "--role", "read"],
     ] {
         assert_eq!(shell.fails(wrong).0, 2, "{wrong:?}");
     }
@@ -81,8 +81,8 @@ fn a_server_is_not_open_to_other_machines() {
     let serve = ["serve", "--workers", "0", "--listen", "0.0.0.0:0"];
     let (code, stderr) = shell.fails(&serve);
     assert_eq!(code, 5);
-    assert!(stderr.contains("punctual token create"), "{stderr}");
-    shell.ok(&["token", "create", "admin", "--role", "admin"]);
+    assert!(stderr.contains("punctual tokens create"), "{stderr}");
+    shell.ok(&["tokens", "create", "admin", "--role", "admin"]);
     let (code, stderr) = shell.fails(&serve);
     assert_eq!(code, 5);
     assert!(stderr.contains("--tls-cert"), "{stderr}");
@@ -145,7 +145,7 @@ fn a_remote_worker_or_the_server_is_killed_and_another_worker_continues() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(second.0.id() as i32), nix::sys::signal::Signal::SIGTERM)
         .unwrap();
     let pids = || {
-        shell.json(&["workers"])["workers"]
+        shell.json(&["workers", "list"])["workers"]
             .as_array()
             .unwrap()
             .iter()

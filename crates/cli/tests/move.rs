@@ -36,7 +36,7 @@ fn fill(shell: &Shell) {
     shell.ok(&["workflows", "submit", "flow.json"]);
     shell.ok(&["queues", "limit", "bad", "--concurrency", "3"]);
     shell.ok(&["queues", "pause", "unserved"]);
-    shell.ok(&["token", "create", "ops", "--role", "admin"]);
+    shell.ok(&["tokens", "create", "ops", "--role", "admin"]);
     shell.ok(&["work", "--until-empty", "--queues", "default,bad"]);
     let unserved = shell.json(&["jobs", "list", "--queue", "unserved", "--name", "noop"]);
     shell.ok(&["jobs", "cancel", unserved["jobs"][1]["id"].as_str().unwrap(), "--reason", "not wanted"]);
@@ -65,7 +65,7 @@ fn contents(shell: &Shell, store: &str) -> Vec<Value> {
         &["queues", "list"],
         &["queues", "show", "bad"],
         &["workflows", "list"],
-        &["token", "list"],
+        &["tokens", "list"],
         &["report", "success"],
         &["report", "durations"],
         &["jobs", "list", "--tag", "b"],
@@ -92,7 +92,7 @@ fn everything_is_moved_and_continues() {
         let diagnostics: Value =
             serde_json::from_slice(&shell.run(&["doctor", "--json", "--store", store]).stdout).unwrap();
         let of_store =
-            |diagnostic: &&Value| ["counters", "places", "events"].contains(&diagnostic["check"].as_str().unwrap());
+            |diagnostic: &&Value| ["counters", "indexes", "events"].contains(&diagnostic["check"].as_str().unwrap());
         let sound: Vec<&Value> = diagnostics["diagnostics"].as_array().unwrap().iter().filter(of_store).collect();
         assert!(sound.len() == 3 && sound.iter().all(|diagnostic| diagnostic["ok"] == true), "{diagnostics}");
         // A key is held as before, and waiting jobs continue.
@@ -121,7 +121,7 @@ fn unsafe_moves_are_refused() {
     let (code, output) = refused(&["--from", "mysql://x", "--to", "sqlite:b.db"]);
     assert!(code == 4, "{output}");
     let _server = Server::start(&shell, &["work"]);
-    until("a live worker", || !shell.json(&["workers"])["workers"].as_array().unwrap().is_empty());
+    until("a live worker", || !shell.json(&["workers", "list"])["workers"].as_array().unwrap().is_empty());
     let (code, output) = refused(&["--from", "sqlite:punctual.db", "--to", "sqlite:b.db"]);
     assert!(code == 5 && output.contains("has live workers, such as wrk_"), "{output}");
     let (code, output) = refused(&["--from", "sqlite:full.db", "--to", "sqlite:punctual.db"]);

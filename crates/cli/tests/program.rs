@@ -183,7 +183,7 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["jobs", "cancel"], 2, "name the jobs to cancel"),
         (vec!["work", "--concurrency", "0"], 2, "concurrency: must be between 1 and 100000, not 0"),
         (vec!["work", "--lease", "1ms"], 2, "lease: must be between 100ms and 1d, not 1ms"),
-        (vec!["locks", "--free", "x"], 2, "lock x is not held"),
+        (vec!["locks", "release", "x"], 2, "lock x is not held"),
         (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "unsupported store URL scheme `mysql`"),
         (vec!["stats", "--store", "sqlite:"], 4, "name one, such as sqlite:punctual.db"),
         (vec!["stats", "--config", "absent.toml"], 2, "cannot read the configuration absent.toml"),
@@ -396,11 +396,11 @@ fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
         assert!(std::time::Instant::now() < deadline, "the demo shows too little: {}", shell.json(&["stats"]));
         std::thread::yield_now();
     }
-    let workers = shell.json(&["workers"]);
+    let workers = shell.json(&["workers", "list"]);
     assert_eq!(workers["workers"].as_array().unwrap().len(), 1);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.0.id() as i32), nix::sys::signal::Signal::SIGTERM).unwrap();
     assert!(up.0.wait().unwrap().success(), "it stops gracefully");
-    assert!(shell.json(&["workers"])["workers"].as_array().unwrap().is_empty());
+    assert!(shell.json(&["workers", "list"])["workers"].as_array().unwrap().is_empty());
     assert_eq!(shell.json(&["stats"])["jobs"]["processing"], 0);
 }
 
@@ -441,7 +441,7 @@ fn every_command_explains_itself() {
     assert!(shell.ok(&["completions", "bash"]).contains("_punctual"));
     assert!(shell.json(&["migrate"])["version"].as_u64() > Some(0));
     assert_eq!(shell.json(&["cleanup"])["deleted"], 0);
-    assert!(shell.json(&["locks"])["locks"].as_array().unwrap().is_empty());
+    assert!(shell.json(&["locks", "list"])["locks"].as_array().unwrap().is_empty());
     assert!(shell.json(&["report", "stuck"])["jobs"].as_array().unwrap().is_empty());
     assert!(shell.json(&["report", "pending"])["pending"].as_array().unwrap().is_empty());
     assert!(shell.json(&["report", "durations"])["names"].as_array().unwrap().is_empty());

@@ -38,7 +38,7 @@ fn a_schedule_is_put_shown_paused_triggered_filled_and_deleted() {
         "--tag",
         "night",
     ]);
-    assert!(added.starts_with("nightly added: At 02:00; runs in "), "{added}");
+    assert!(added.starts_with("nightly added: At 02:00; next run in "), "{added}");
     let list = shell.json(&["schedules", "list"]);
     let schedule = &list["schedules"][0];
     assert_eq!((&schedule["cron"], &schedule["zone"]), (&"0 2 * * *".into(), &"Asia/Tokyo".into()));
@@ -61,7 +61,7 @@ fn a_schedule_is_put_shown_paused_triggered_filled_and_deleted() {
     let text = shell.ok(&["schedules", "show", "nightly"]);
     assert!(text.contains("Next runs") && text.contains("Last jobs") && !text.contains("hush"), "{text}");
     assert!(shell.ok(&["jobs", "show", id.trim()]).contains("of nightly"));
-    assert_eq!(shell.ok(&["schedules", "delete", "nightly"]), "nightly is deleted\n");
+    assert_eq!(shell.ok(&["schedules", "delete", "nightly"]), "nightly deleted\n");
     assert_eq!(shell.fails(&["schedules", "show", "nightly"]).0, 3);
 }
 

@@ -13,7 +13,7 @@ use shell::{Server, Shell, get, until};
 use sqlx::{Connection, Executor, PgConnection};
 
 fn workers(shell: &Shell) -> Vec<Value> {
-    shell.json(&["workers"])["workers"].as_array().unwrap().clone()
+    shell.json(&["workers", "list"])["workers"].as_array().unwrap().clone()
 }
 
 fn status(shell: &Shell, id: &str) -> Value {

@@ -119,7 +119,7 @@ fn a_job_may_wait_for_others_from_the_command_line() {
     let needless =
         shell.ok(&["enqueue", "echo", "3", "--after", &parent, "--on-parent-failure", "only"]).trim().to_owned();
     let shown = shell.ok(&["jobs", "show", &child]);
-    assert!(shown.contains("Waits for 1 other job") && shown.contains(&parent), "{shown}");
+    assert!(shown.contains("Waiting for 1 other job") && shown.contains(&parent), "{shown}");
     shell.ok(&["work", "--until-empty"]);
     let status = |id: &str| shell.json(&["jobs", "show", id])["job"]["status"].clone();
     assert_eq!((status(&child), status(&needless)), (json!("succeeded"), json!("cancelled")));

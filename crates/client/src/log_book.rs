@@ -39,7 +39,8 @@ impl LogBook {
     /// The last line of the log, if lines were dropped.
     pub(crate) fn last_line(&self) -> Option<(u32, String)> {
         let (lines, bytes) = (self.cut_lines, self.cut_bytes);
-        let message = format!("the log is full, or came too fast: {lines} more lines with {bytes} bytes are not kept");
+        let message =
+            format!("the log is full, or was written too fast: {lines} more lines with {bytes} bytes were dropped");
         (lines > 0).then(|| (self.lines as u32 + 1, message))
     }
 }
@@ -57,7 +58,7 @@ mod tests {
             assert!(book.add("x".into()).is_some());
         }
         assert_eq!((book.add("ab".into()), book.add("c".into())), (None, None));
-        let message = "the log is full, or came too fast: 2 more lines with 3 bytes are not kept".to_owned();
+        let message = "the log is full, or was written too fast: 2 more lines with 3 bytes were dropped".to_owned();
         assert_eq!(book.last_line(), Some((LOG_MAX_LINES as u32, message)));
     }
 

@@ -65,7 +65,7 @@ pub(crate) fn read<T: DeserializeOwned>(results: &[ParentResult], parent: &str) 
     })?;
     let null = Json::null();
     found.result.as_ref().unwrap_or(&null).read().map_err(|error| {
-        let problem = format!("the result of `{parent}` does not fit: {error}");
+        let problem = format!("the result of `{parent}` has another type: {error}");
         Failure::of(JobError::coded(E_DATA, problem), Retry::Never)
     })
 }

@@ -57,7 +57,7 @@ async fn store(punctual: &Punctual) -> Result<&PostgresStore, StoreError> {
     any.downcast_ref().ok_or_else(|| {
         let info = punctual.store().info();
         StoreError::Other(format!(
-            "a transaction of PostgreSQL cannot hold jobs of {} ({}); connect Punctual to the same database",
+            "cannot use a transaction of PostgreSQL with the store {} ({}); connect Punctual to the same database",
             info.location, info.engine
         ))
     })

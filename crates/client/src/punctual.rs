@@ -176,7 +176,7 @@ impl Punctual {
         let mut checked = Vec::new();
         for job in jobs {
             if checked.len() == limits::BATCH_MAX_JOBS {
-                let problem = format!("more than {} in one call; send them in parts", limits::BATCH_MAX_JOBS);
+                let problem = format!("more than {} in one call; send several batches", limits::BATCH_MAX_JOBS);
                 return Err(Invalid::new("jobs", problem));
             }
             let index = checked.len();

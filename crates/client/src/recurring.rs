@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use punctual_core::{
-    Error, Invalid, Misfire, Overlap, Schedule, ScheduleSpec, Spec, Store, StoreResult, Timestamp, check, limits,
+    Error, Invalid, Misfire, Overlap, Schedule, ScheduleSave, ScheduleSpec, Spec, Store, StoreResult, Timestamp, check,
+    limits,
 };
 use serde::Serialize;
 
@@ -119,41 +120,23 @@ pub struct Synced {
 
 impl Punctual {
     /// Synchronizes the schedules of `owner` with these definitions: creates, changes and removes. Schedules of other
-    /// owners, and those created by hand, are left unchanged. If a definition is invalid, nothing is changed.
+    /// owners, and those created by hand, are left unchanged. If a definition is invalid, nothing is changed; if the
+    /// store refuses one, nothing is removed.
     pub async fn sync_schedules(
         &self,
         owner: &str,
         schedules: impl IntoIterator<Item = Recurring>,
     ) -> Result<Synced, Error> {
         check::name("owner", owner, limits::LABEL_MAX_CHARS)?;
-        let (now, mut wanted) = (self.store().now(), BTreeMap::new());
-        for recurring in schedules {
-            let name = recurring.spec.name.clone();
-            let named =
-                |invalid: Invalid| Invalid { problem: format!("{} (schedule {name})", invalid.problem), ..invalid };
-            let mut spec = recurring.into_spec().map_err(named)?;
-            spec.check_defined(now).map_err(named)?;
-            spec.owner = Some(owner.to_owned());
-            if wanted.insert(spec.name.clone(), spec).is_some() {
-                return Err(Invalid::new("schedule", format!("`{name}` is defined twice")).into());
-            }
-        }
-        let (mut synced, mut known) = (Synced::default(), BTreeMap::new());
-        for schedule in all(&**self.store()).await? {
-            let name = schedule.spec.name.clone();
-            if schedule.spec.owner.as_deref() == Some(owner) && !wanted.contains_key(&name) {
-                self.store().remove_schedule(name.clone(), owner.to_owned()).await?;
-                tracing::warn!(schedule = name, owner, "removed a schedule that is no longer defined");
-                synced.removed.push(name);
-            } else {
-                known.insert(name, schedule);
-            }
-        }
-        let mut saves = Vec::new();
-        for (name, spec) in &wanted {
-            match admin::decide_put(self, known.get(name), admin::PutRequest { spec, actor: owner, now }) {
-                Ok(Some(save)) => saves.push(save),
-                Ok(None) => {}
+        let now = self.store().now();
+        let wanted = defined(owner, schedules, now)?;
+        // Everything is decided before anything is written.
+        let known = all(&**self.store()).await?.into_iter().map(|schedule| (schedule.spec.name.clone(), schedule));
+        let known: BTreeMap<String, Schedule> = known.collect();
+        let (mut synced, mut saves) = (Synced::default(), Vec::new());
+        for spec in wanted.values() {
+            match admin::decide_put(self, known.get(&spec.name), admin::PutRequest { spec, actor: owner, now }) {
+                Ok(save) => saves.extend(save),
                 Err(Error::Owned { schedule, owner }) => {
                     tracing::warn!(schedule, owner, "schedule not changed: it has another owner");
                     synced.left_alone.push(schedule);
@@ -162,28 +145,62 @@ impl Punctual {
             }
         }
         for page in saves.chunks(limits::PAGE_MAX_SCHEDULES) {
-            let saved = self.store().save_schedules(page.to_vec()).await?;
-            for (save, saved) in page.iter().zip(saved) {
-                let (name, mut put) = (save.schedule.spec.name.clone(), admin::Put::of(save));
-                if !saved {
-                    // Another process was faster, most likely with the same definition.
-                    put = match admin::put(self, save.schedule.spec.clone(), owner).await {
-                        Err(Error::Owned { schedule, .. }) => {
-                            synced.left_alone.push(schedule);
-                            admin::Put::Unchanged
-                        }
-                        put => put?,
-                    };
-                }
-                match put {
-                    admin::Put::Added => synced.added.push(name),
-                    admin::Put::Changed => synced.changed.push(name),
-                    admin::Put::Unchanged => {}
-                }
+            self.save_definitions(page, owner, &mut synced).await?;
+        }
+        // Last, so that nothing is removed if the store refuses a definition.
+        for (name, schedule) in &known {
+            if schedule.spec.owner.as_deref() == Some(owner) && !wanted.contains_key(name) {
+                self.store().remove_schedule(name.clone(), owner.to_owned()).await?;
+                tracing::warn!(schedule = name, owner, "removed a schedule that is no longer defined");
+                synced.removed.push(name.clone());
             }
         }
         Ok(synced)
     }
+
+    /// Stores a page of decided changes.
+    async fn save_definitions(&self, page: &[ScheduleSave], owner: &str, synced: &mut Synced) -> Result<(), Error> {
+        let saved = self.store().save_schedules(page.to_vec()).await?;
+        for (save, saved) in page.iter().zip(saved) {
+            let (name, mut put) = (save.schedule.spec.name.clone(), admin::Put::of(save));
+            if !saved {
+                // Another process was faster, most likely with the same definition.
+                put = match admin::put(self, save.schedule.spec.clone(), owner).await {
+                    Err(Error::Owned { schedule, .. }) => {
+                        synced.left_alone.push(schedule);
+                        admin::Put::Unchanged
+                    }
+                    put => put?,
+                };
+            }
+            match put {
+                admin::Put::Added => synced.added.push(name),
+                admin::Put::Changed => synced.changed.push(name),
+                admin::Put::Unchanged => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checked definitions of `owner`, by name.
+fn defined(
+    owner: &str,
+    schedules: impl IntoIterator<Item = Recurring>,
+    now: Timestamp,
+) -> Result<BTreeMap<String, ScheduleSpec>, Invalid> {
+    let mut defined = BTreeMap::new();
+    for recurring in schedules {
+        let name = recurring.spec.name.clone();
+        let named = |invalid: Invalid| Invalid { problem: format!("{} (schedule {name})", invalid.problem), ..invalid };
+        let mut spec = recurring.into_spec().map_err(named)?;
+        spec.check_defined(now).map_err(named)?;
+        spec.owner = Some(owner.to_owned());
+        if defined.insert(spec.name.clone(), spec).is_some() {
+            return Err(Invalid::new("schedule", format!("`{name}` is defined twice")));
+        }
+    }
+    Ok(defined)
 }
 
 /// All schedules of a store, by name.

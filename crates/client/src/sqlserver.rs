@@ -40,7 +40,7 @@ fn store(punctual: &Punctual) -> Result<&SqlServerStore, StoreError> {
     any.downcast_ref().ok_or_else(|| {
         let info = punctual.store().info();
         StoreError::Other(format!(
-            "a transaction of SQL Server cannot hold jobs of {} ({}); connect Punctual to the same database",
+            "cannot use a transaction of SQL Server with the store {} ({}); connect Punctual to the same database",
             info.location, info.engine
         ))
     })

@@ -202,7 +202,7 @@ pub enum Error {
     )]
     LastAdmin(TokenId),
     /// A store that has valid tokens was to be opened to unauthenticated access.
-    #[error("cannot open the store: valid tokens: {0}; list them with `punctual token list` and revoke them first")]
+    #[error("cannot open the store: valid tokens: {0}; list them with `punctual tokens list` and revoke them first")]
     TokensValid(usize),
     /// The store failed.
     #[error(transparent)]

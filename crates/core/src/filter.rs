@@ -28,6 +28,19 @@ pub struct Filter {
     pub until: Option<Timestamp>,
 }
 
+/// The attributes of a job that must be equal to those of a filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Attributes<'a> {
+    /// Its queue.
+    pub queue: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its user, if it has one.
+    pub user_id: Option<&'a str>,
+    /// Its correlation id, if it has one.
+    pub correlation_id: Option<&'a str>,
+}
+
 /// The order of a list. It follows from the filter, so that every list is read from an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -69,21 +82,37 @@ impl Filter {
 
     /// Whether `job` is selected.
     pub fn selects(&self, job: &Job) -> bool {
-        let wanted =
-            |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| found == Some(wanted));
-        let status = match self.statuses.as_slice() {
-            [] => job.status != Status::Deleted,
-            some => some.contains(&job.status),
-        };
         let time = self.time_of(job);
-        status
-            && wanted(&self.queue, Some(&job.spec.queue))
-            && wanted(&self.name, Some(&job.spec.name))
-            && wanted(&self.user_id, job.spec.user_id.as_deref())
-            && wanted(&self.correlation_id, job.spec.correlation_id.as_deref())
+        self.selects_status(job.status)
+            && self.selects_attributes(Attributes {
+                queue: &job.spec.queue,
+                name: &job.spec.name,
+                user_id: job.spec.user_id.as_deref(),
+                correlation_id: job.spec.correlation_id.as_deref(),
+            })
             && self.selects_options(&job.spec.options)
             && self.since.is_none_or(|since| time >= since)
             && self.until.is_none_or(|until| time < until)
+    }
+
+    /// Whether a job with this status is selected, judged by the status only.
+    pub fn selects_status(&self, status: Status) -> bool {
+        if self.statuses.is_empty() { status != Status::Deleted } else { self.statuses.contains(&status) }
+    }
+
+    /// Whether a job with these attributes is selected, judged by them only.
+    pub fn selects_attributes(&self, attributes: Attributes<'_>) -> bool {
+        let Attributes { queue, name, user_id, correlation_id } = attributes;
+        let same = |selected: &Option<String>, found: Option<&str>| selected.is_none() || selected.as_deref() == found;
+        same(&self.queue, Some(queue))
+            && same(&self.name, Some(name))
+            && same(&self.user_id, user_id)
+            && same(&self.correlation_id, correlation_id)
+    }
+
+    /// Whether the options of a job matter.
+    pub const fn depends_on_options(&self) -> bool {
+        self.tag.is_some() || self.schedule.is_some()
     }
 
     /// Whether a job with these options is selected, judged by the options only.
@@ -137,5 +166,22 @@ mod tests {
         assert_eq!(of(&[Status::Queued, Status::Dead]), Order::Newest);
         let mine = Filter { user_id: Some("ada".into()), ..Filter::status(Status::Dead) };
         assert_eq!(mine.order(), Order::Newest);
+    }
+
+    #[test]
+    fn attributes_that_a_filter_does_not_name_may_have_any_value() {
+        let job = Attributes { queue: "mail", name: "send", user_id: Some("ada"), correlation_id: None };
+        let by_user = |user: &str| Filter { user_id: Some(user.into()), ..Filter::default() };
+        assert!(Filter::default().selects_attributes(job) && by_user("ada").selects_attributes(job));
+        assert!(!by_user("bob").selects_attributes(job));
+        assert!(!by_user("ada").selects_attributes(Attributes { user_id: None, ..job }));
+        assert!(!Filter { queue: Some("other".into()), ..by_user("ada") }.selects_attributes(job));
+    }
+
+    #[test]
+    fn only_a_filter_that_names_it_selects_the_status_deleted() {
+        assert!(Filter::default().selects_status(Status::Dead) && !Filter::default().selects_status(Status::Deleted));
+        let deleted = Filter::status(Status::Deleted);
+        assert!(deleted.selects_status(Status::Deleted) && !deleted.selects_status(Status::Dead));
     }
 }

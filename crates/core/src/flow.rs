@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Status, Timestamp};
+use crate::{JobId, Status, StoreError, Timestamp};
 
 /// What a job does when one of its parents is dead, cancelled or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -200,6 +200,19 @@ pub fn begin(policy: OnParentFailure, parents: &[(JobId, Status)]) -> (Next, Vec
     (next, fates)
 }
 
+/// Like [`begin`], with the known statuses of the parents. A job cannot depend on a job that is unknown or deleted.
+pub fn begin_with(
+    policy: OnParentFailure,
+    parents: &[JobId],
+    status: impl Fn(JobId) -> Option<Status>,
+) -> Result<(Next, Vec<Fate>), StoreError> {
+    let known = |id: &JobId| {
+        let status = status(*id).filter(|status| *status != Status::Deleted);
+        status.map(|status| (*id, status)).ok_or(StoreError::UnknownParent(*id))
+    };
+    Ok(begin(policy, &parents.iter().map(known).collect::<Result<Vec<_>, _>>()?))
+}
+
 /// A dependency: one job waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
@@ -336,6 +349,18 @@ mod tests {
         assert_eq!(begins(OnParentFailure::Only, &[]), Next::Start);
         assert!(matches!(begins(OnParentFailure::Only, &[Status::Succeeded]), Next::Cancel(_)));
         assert!(matches!(begins(OnParentFailure::Cancel, &[Status::Queued, Status::Dead]), Next::Cancel(_)));
+    }
+
+    #[test]
+    fn a_new_job_depends_only_on_jobs_that_are_known_and_not_deleted() {
+        let statuses = BTreeMap::from([(job(1), Status::Queued), (job(2), Status::Deleted)]);
+        let begin = |parents: &[JobId]| begin_with(OnParentFailure::Run, parents, |id| statuses.get(&id).copied());
+        let (next, fates) = begin(&[job(1)]).unwrap();
+        assert_eq!((next, fates), (Next::Wait(Waiting { on: 1, any_failed: false }), vec![Fate::Pending]));
+        for unknown in [2, 3] {
+            let refused = begin(&[job(1), job(unknown)]);
+            assert!(matches!(refused, Err(StoreError::UnknownParent(id)) if id == job(unknown)));
+        }
     }
 
     #[test]

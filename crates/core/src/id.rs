@@ -12,11 +12,11 @@ use crate::Timestamp;
 
 /// The error for an invalid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {what}: expected `{prefix}_` and 32 hexadecimal digits")]
+#[error("invalid {what} `{text}`: expected {shape}")]
 pub struct BadId {
     text: String,
     what: &'static str,
-    prefix: &'static str,
+    shape: &'static str,
 }
 
 macro_rules! id_type {
@@ -77,7 +77,7 @@ macro_rules! id_type {
                 digits.and_then(parse_hex).map(Self).ok_or_else(|| BadId {
                     text: text.chars().take(64).collect(),
                     what: $what,
-                    prefix: $prefix,
+                    shape: concat!("`", $prefix, "_` and 32 hexadecimal digits"),
                 })
             }
         }
@@ -111,29 +111,29 @@ id_type!(
     /// assert_eq!(id.timestamp(), at);
     /// assert_eq!(id.to_string().parse(), Ok(id));
     /// ```
-    JobId, "job", "a job's id"
+    JobId, "job", "job id"
 );
 id_type!(
     /// Identifies one run of a worker process; never reused.
-    WorkerId, "wrk", "a worker's id"
+    WorkerId, "wrk", "worker id"
 );
 id_type!(
     /// Identifies an event: its time, then its number in the store.
-    EventId, "evt", "an event's id"
+    EventId, "evt", "event id"
 );
 id_type!(
     /// Identifies a workflow.
-    WorkflowId, "wfl", "a workflow's id"
+    WorkflowId, "wfl", "workflow id"
 );
 
 id_type!(
     /// Identifies a schedule.
-    ScheduleId, "sch", "a schedule's id"
+    ScheduleId, "sch", "schedule id"
 );
 
 id_type!(
     /// Identifies a token. It is not a secret.
-    TokenId, "tok", "a token's id"
+    TokenId, "tok", "token id"
 );
 
 impl WorkflowId {
@@ -191,9 +191,13 @@ impl FromStr for AttemptId {
 
     fn from_str(text: &str) -> Result<Self, BadId> {
         let parts = text.strip_prefix("att_").and_then(|rest| rest.split_once('_'));
-        parts
-            .and_then(|(job, run)| Some(Self { job: JobId(parse_hex(job)?), run: run.parse().ok()? }))
-            .ok_or_else(|| BadId { text: text.chars().take(64).collect(), what: "an attempt's id", prefix: "att" })
+        parts.and_then(|(job, run)| Some(Self { job: JobId(parse_hex(job)?), run: run.parse().ok()? })).ok_or_else(
+            || BadId {
+                text: text.chars().take(64).collect(),
+                what: "attempt id",
+                shape: "`att_`, the 32 hexadecimal digits of the job, `_` and the number of the run",
+            },
+        )
     }
 }
 
@@ -303,6 +307,15 @@ mod tests {
             assert!(text.parse::<JobId>().is_err(), "{text:?}");
         }
         assert!("att_00000000000000000000000000000000".parse::<AttemptId>().is_err());
+    }
+
+    #[test]
+    fn the_error_for_an_invalid_id_says_what_an_id_looks_like() {
+        let error = "job_12".parse::<JobId>().unwrap_err().to_string();
+        assert_eq!(error, "invalid job id `job_12`: expected `job_` and 32 hexadecimal digits");
+        let error = "att_12".parse::<AttemptId>().unwrap_err().to_string();
+        assert!(error.starts_with("invalid attempt id `att_12`: expected `att_`, the 32"), "{error}");
+        assert!(error.ends_with("of the job, `_` and the number of the run"), "{error}");
     }
 
     #[test]

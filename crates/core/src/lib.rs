@@ -11,6 +11,7 @@
 //! | what is configured per queue? | [`queue`] |
 //! | how many jobs do the limits of a queue allow to start, and which start next? | [`limiter`] |
 //! | why is a job not running? | [`explain`] |
+//! | why is a job dead? | [`death`] |
 //! | what is a notification? | [`notification`] |
 //! | which actions do operators have? | [`change`] |
 //! | which jobs have changed since an earlier read? | [`changes`] |
@@ -32,6 +33,7 @@ pub mod change;
 pub mod changes;
 pub mod check;
 pub mod clock;
+pub mod death;
 pub mod dispatch;
 pub mod error;
 pub mod explain;

@@ -18,6 +18,9 @@ const BATCH_MAX: usize = 500;
 const BATCH_MAX_BYTES: usize = 16 << 20;
 /// Jobs whose logs are read concurrently.
 const READERS: usize = 16;
+/// Maximum number of jobs whose histories are read by one call. Histories have no bound: those of a whole batch could
+/// take longer than a statement may.
+const HISTORIES_MAX: usize = 16;
 /// Maximum number of events of a queue or schedule that are transferred.
 const HISTORY_MAX: usize = 10_000;
 
@@ -190,7 +193,10 @@ async fn records(from: &dyn Store, jobs: Vec<Job>) -> StoreResult<Vec<Record>> {
     let ids = jobs.iter().filter(|job| job.status == Status::Waiting).map(|job| job.id).collect();
     let parents = from.dependencies(ids).await?;
     let failed = |id: JobId| parents.iter().any(|one| one.child == id && one.succeeded == Some(false));
-    let histories = from.histories(jobs.iter().map(|job| job.id).collect()).await?;
+    let mut histories = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(HISTORIES_MAX) {
+        histories.extend(from.histories(jobs.iter().map(|job| job.id).collect()).await?);
+    }
     let record = async |(job, History { events, attempts }): (Job, History)| {
         let ran = job.run > 0;
         let logs = if ran { from.logs(job.id, LOG_MAX_LINES * job.run as usize).await? } else { Vec::new() };
@@ -299,14 +305,14 @@ pub async fn differences(from: &dyn Store, to: &dyn Store) -> StoreResult<Vec<St
     for (what, count) in &left {
         let there = right.get(what).copied().unwrap_or(0);
         if there != *count {
-            lines.push(format!("{what}: {count} here, {there} there"));
+            lines.push(format!("{what}: {count} in the source, {there} in the target"));
         }
     }
     lines.extend(
         right
             .iter()
             .filter(|(what, _)| !left.contains_key(*what))
-            .map(|(what, count)| format!("{what}: 0 here, {count} there")),
+            .map(|(what, count)| format!("{what}: 0 in the source, {count} in the target")),
     );
     Ok(lines)
 }

@@ -475,7 +475,7 @@ async fn a_worker_without_free_slots_still_sends_alerts(new_store: fn() -> TestS
     let (test_store, receiver) = (new_store(), Receiver::start());
     let punctual = test_store.connect().await;
     let alerts = Alerts::new()
-        .look_every(Duration::from_millis(100))
+        .check_interval(Duration::from_millis(100))
         .gather(Duration::ZERO)
         .hold(Duration::ZERO)
         .late_after(Duration::from_millis(200));

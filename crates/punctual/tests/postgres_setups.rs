@@ -92,8 +92,8 @@ async fn a_role_that_owns_its_schema_needs_nothing_else() {
         .await;
     let reader = Punctual::connect(&as_role("reader")).await.unwrap();
     let diagnostics = reader.store().check().await.unwrap();
-    let rights = diagnostics.iter().find(|diagnostic| diagnostic.check == "rights").unwrap();
-    assert!(!rights.ok && rights.message.contains("punctual_jobs"), "{}", rights.message);
+    let privileges = diagnostics.iter().find(|diagnostic| diagnostic.check == "privileges").unwrap();
+    assert!(!privileges.ok && privileges.message.contains("punctual_jobs"), "{}", privileges.message);
     let refused = reader.enqueue(Draft::new("noop", &1)).await.unwrap_err().to_string();
     assert!(refused.contains("docs/operations.md"), "{refused}");
 }

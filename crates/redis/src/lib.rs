@@ -11,22 +11,25 @@
 //! | how is the store's port implemented? | `store`, with `options`; its parts share `shared` |
 //! | which side dispatches a queue's jobs now? | `dispatch_lease` |
 //! | when does Redis begin to dispatch a queue's jobs, and when has it lost them? | `activation` |
+//! | what does Redis receive about new jobs? | `push` |
 //! | how does a worker claim a job? | `claim` |
 //! | when is an execution recorded in the primary store? | `write_behind` |
 //! | how are differences between Redis and the primary store repaired? | `reconciler` |
 //! | how are idle workers woken? | `wake` |
-//! | which workers are alive? | `heartbeats` |
+//! | which workers are alive, and what becomes of the jobs of dead ones? | `heartbeats`, `dead_workers` |
 //! | who owns a lock? | `locks` |
 //! | what does `doctor` check, and which repairs are counted? | `diagnostics`, `repairs` |
 
 mod activation;
 mod claim;
+mod dead_workers;
 mod diagnostics;
 mod dispatch_lease;
 mod heartbeats;
 mod keys;
 mod locks;
 mod options;
+mod push;
 mod reconciler;
 mod repairs;
 mod scripts;

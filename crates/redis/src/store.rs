@@ -1,13 +1,13 @@
 //! The store: the primary store with Redis in front of its queues.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
     AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Diagnostic, Enqueued, Heartbeat, JobId, Lock, NewJob,
-    Queue as QueueRecord, QueueEvent, QueueSave, Schema, Settled, Settlement, Status, StoreError, StoreInfo,
-    StoreResult, Timestamp, Verb, Watch, WorkerId, WorkerRecord,
-    dispatch::{GRACE, HORIZON, Hint, Lane, PrimaryStore, Start, Stored},
+    Queue as QueueRecord, QueueEvent, QueueSave, Schema, Settled, Settlement, StoreError, StoreInfo, StoreResult,
+    Timestamp, Verb, Watch, WorkerId, WorkerRecord,
+    dispatch::{GRACE, Hint, Lane, PrimaryStore},
     limiter::{LimitUsage, OccupiedSlot},
     store::{Layer, Metric, PassOn, ports::*},
 };
@@ -17,17 +17,14 @@ use tokio::{
 };
 
 use crate::{
-    activation,
-    claim::{self, Document, HOLD},
-    diagnostics,
-    dispatch_lease::{DispatchState, QueueDispatch},
+    claim, dead_workers, diagnostics,
+    dispatch_lease::QueueDispatch,
     heartbeats::ALIVE_FOR,
     locks::Vote,
     options::Options,
-    scripts::{CALL_MAX_JOBS, News},
+    push::{self, BeforeStoring},
     server::store_error,
     shared::Shared,
-    write_behind::Unrecorded,
 };
 
 /// Interval between checks whether claimed jobs have been recorded.
@@ -72,56 +69,6 @@ impl DispatchStore {
         remove.await.map_err(|error| store_error(self.0.server.address(), &error))
     }
 
-    /// Sends jobs that have just been stored to Redis.
-    async fn push(
-        &self,
-        jobs: Vec<NewJob>,
-        stored: &[Stored],
-        state: &DispatchState,
-        new_until: u64,
-    ) -> StoreResult<()> {
-        let (now, stored_at) = (self.0.primary.now(), Instant::now());
-        let mut queues: BTreeMap<String, Vec<News>> = BTreeMap::new();
-        let mut last: Option<Arc<Lane>> = None;
-        for (job, stored) in jobs.into_iter().zip(stored) {
-            if let Some(news) = news(job, stored, now, &mut last) {
-                queues.entry(news.hint.lane.queue.clone()).or_default().push(news);
-            }
-        }
-        for (name, mut news) in queues {
-            if !state.caches() {
-                // Workers read these jobs from the primary store: a backlog must not fill Redis.
-                news.iter_mut().for_each(|news| news.document = None);
-            }
-            news.sort_by(|one, other| one.hint.lane.cmp(&other.hint.lane));
-            if !self.push_to(state, &name, &news, new_until).await && self.0.reconciler.serves(&name) {
-                let state = self.0.dispatch_lease.state_since(stored_at).await?;
-                activation::open(&self.0, &state, &name).await?;
-                // The process that opened the queue may or may not have sent these jobs.
-                let hints: Vec<Hint> = news.into_iter().map(|news| news.hint).collect();
-                self.0.reconciler.put_again(&self.0.dispatch_lease, &hints).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends new jobs of one queue to Redis with their documents, if the queue is open and loaded there, so that no
-    /// other process can have sent them; false if it is not.
-    async fn push_to(&self, state: &DispatchState, name: &str, news: &[News], new_until: u64) -> bool {
-        let Some(epoch) = state.settled_epoch(name) else { return false };
-        for part in news.chunks(CALL_MAX_JOBS) {
-            match self.0.queue(name, epoch).push(part, new_until).await {
-                Ok(true) => {}
-                Ok(false) => return false,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot pass new jobs to Redis; they will be found later");
-                    return true;
-                }
-            }
-        }
-        true
-    }
-
     /// Called before a queue is limited: afterwards Redis hands out no more jobs of it, and the primary store knows the
     /// jobs that Redis has handed out.
     async fn close(&self, name: &str) -> StoreResult<()> {
@@ -136,52 +83,6 @@ impl DispatchStore {
             time::sleep(CLOSE_POLL_PERIOD).await;
         }
         Ok(())
-    }
-
-    /// Records the jobs that a dead worker was handed and may have started unrecorded: one of them may have killed the
-    /// worker, and counts as a crash then.
-    async fn record_started(&self, worker: WorkerId) -> StoreResult<()> {
-        let (started_at, since) = (self.0.primary.now(), Instant::now());
-        let mut started = Vec::new();
-        for queue in self.0.dispatch_lease.state().await?.queues() {
-            match self.0.queue(&queue.queue, queue.epoch).in_hands_of(worker).await {
-                Ok(held) => started.extend(held.into_iter().map(|(hint, token)| {
-                    let start = Start { hint, worker, started_at, lease: HOLD };
-                    Unrecorded { start, token: token.into(), since }
-                })),
-                Err(error) => tracing::debug!(%error, "cannot read the jobs of a dead worker from Redis"),
-            }
-        }
-        if started.is_empty() {
-            return Ok(());
-        }
-        // Jobs that have changed since they were handed out are not recorded: they are put back as they are.
-        let begun = self.0.primary.begin(started.iter().map(|one| one.start.clone()).collect()).await?;
-        let known: Vec<Unrecorded> =
-            started.into_iter().zip(begun).filter(|(_, begun)| *begun).map(|(one, _)| one).collect();
-        self.0.write_behind.release(&known).await;
-        Ok(())
-    }
-
-    /// Records or puts back all jobs that Redis had handed out to a dead worker; returns how many were put back.
-    async fn take_from_dead(&self, worker: WorkerId) -> StoreResult<usize> {
-        self.record().await;
-        self.record_started(worker).await?;
-        self.put_back(worker).await
-    }
-
-    /// Puts unrecorded jobs of a dead worker back into their lanes; returns how many.
-    async fn put_back(&self, worker: WorkerId) -> StoreResult<usize> {
-        let mut jobs = 0;
-        for queue in self.0.dispatch_lease.state().await?.queues() {
-            match self.0.queue(&queue.queue, queue.epoch).bury(worker).await {
-                Ok(put_back) => jobs += put_back,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot put back the jobs of a dead worker; another process will do so")
-                }
-            }
-        }
-        Ok(jobs)
     }
 
     /// Removes jobs from Redis that must not be handed out any more.
@@ -200,27 +101,6 @@ impl DispatchStore {
         }
         Ok(())
     }
-}
-
-/// What to send to Redis about a stored job; nothing if the job has limits or starts later than the horizon.
-fn news(job: NewJob, stored: &Stored, now: Timestamp, last: &mut Option<Arc<Lane>>) -> Option<News> {
-    if stored.enqueued.existing || !job.parents.is_empty() || job.spec.options.concurrency_key.is_some() {
-        return None;
-    }
-    let (status, run_at) = job.start(stored.at);
-    if run_at > now.after(HORIZON) {
-        return None;
-    }
-    let spec = &job.spec;
-    let same = |lane: &&Arc<Lane>| (&lane.queue, &lane.name, lane.priority) == (&spec.queue, &spec.name, spec.priority);
-    let lane = last.as_ref().filter(same).cloned().unwrap_or_else(|| {
-        let (queue, name) = (spec.queue.clone(), spec.name.clone());
-        Arc::new(Lane { queue, name, priority: spec.priority })
-    });
-    *last = Some(Arc::clone(&lane));
-    // A job that is dropped at restart may no longer exist when it is claimed: no document for it.
-    let document = if status == Status::Queued && !spec.ephemeral { Document::write(stored.at, spec) } else { None };
-    Some(News { hint: Hint { lane, run_at, job: job.id }, document })
 }
 
 /// Watches the primary store, and executions that were lost before the primary store knew them.
@@ -267,12 +147,10 @@ impl PassOn<dyn RetentionStore> for DispatchStore {}
 #[async_trait]
 impl JobStore for DispatchStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        let state = self.0.dispatch_lease.state().await?;
-        // Read before the jobs are stored: if this process is suspended in between, they must not be taken for new.
-        let new_until = state.new_until();
+        let before = BeforeStoring::read(&self.0).await?;
         let stored = self.0.primary.store(jobs.clone()).await?;
         // The jobs are stored: an error of Redis must not fail the call.
-        if let Err(error) = self.push(jobs, &stored, &state, new_until).await {
+        if let Err(error) = push::push(&self.0, jobs, &stored, &before).await {
             tracing::debug!(%error, "cannot pass new jobs to Redis; they will be found later");
         }
         if stored.iter().any(|stored| stored.enqueued.updated) {
@@ -315,7 +193,7 @@ impl ClaimStore for DispatchStore {
     }
 
     async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-        self.take_from_dead(worker).await?;
+        dead_workers::take_from_dead(&self.0, worker).await?;
         self.0.primary.claims_of_dead(worker, limit).await
     }
 }
@@ -382,7 +260,7 @@ impl WorkerStore for DispatchStore {
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-        let put_back = self.take_from_dead(worker).await?;
+        let put_back = dead_workers::take_from_dead(&self.0, worker).await?;
         Ok(put_back + self.0.primary.end_leases(worker).await?)
     }
 

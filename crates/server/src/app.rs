@@ -17,18 +17,15 @@ use crate::{
     auth::Tokens,
     counter_cache::CounterCache,
     event_feed::EventFeed,
-    health::Readiness,
     history::History,
     problem::{Code, Problem},
-    subscriber::StreamLimits,
+    readiness::Readiness,
 };
 
 /// The server's shared state, as request handlers see it.
 pub(crate) struct App {
     pub(crate) punctual: Punctual,
     pub(crate) tokens: Tokens,
-    /// The server listens on a loopback address only, so that it may answer without tokens while none exist.
-    pub(crate) may_be_open: bool,
     /// Kind and address of the store, without secrets.
     pub(crate) store_name: String,
     pub(crate) history: History,
@@ -96,6 +93,30 @@ impl RequestLimits {
                 let detail = format!("the body was not received within {} s", self.body_timeout.as_secs());
                 Err(Problem::new(Code::TimedOut, detail))
             }
+        }
+    }
+}
+
+/// Limits of the stream: number of subscribers, backlog, and detection of dead clients.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamLimits {
+    /// Maximum concurrent sockets.
+    pub sockets_max: usize,
+    /// Number of polls of the store, four per second, that a reader may be behind before it misses events.
+    pub behind_max_polls: usize,
+    /// Interval between pings. A client that leaves three pings unanswered is disconnected.
+    pub ping_every: Duration,
+    /// Maximum duration of sending one message; a client that does not read within this time is disconnected.
+    pub send_timeout: Duration,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            sockets_max: 20_000,
+            behind_max_polls: 32,
+            ping_every: Duration::from_secs(20),
+            send_timeout: Duration::from_secs(60),
         }
     }
 }

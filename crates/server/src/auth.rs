@@ -12,10 +12,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-use crate::{
-    app::App,
-    problem::{Code, Problem},
-};
+use crate::problem::{Code, Problem};
 
 /// The session cookie. Only this server reads it.
 pub(crate) const SESSION_COOKIE: &str = "punctual_session";
@@ -76,8 +73,8 @@ impl Caller {
 }
 
 /// Authenticates an API request and, unless its method is safe, checks its CSRF token.
-pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let caller = authenticate(app, headers).await?;
+pub(crate) async fn caller(tokens: &Tokens, method: &Method, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let caller = authenticate(tokens, headers).await?;
     if !method.is_safe() {
         check_csrf(&caller, headers.get(CSRF_HEADER).map(|value| value.as_bytes()))?;
     }
@@ -85,27 +82,27 @@ pub(crate) async fn caller(app: &App, method: &Method, headers: &HeaderMap) -> R
 }
 
 /// Authenticates a request without a CSRF check: the handler of a form checks the token in the form's field.
-pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+pub(crate) async fn authenticate(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
     if let Some(secret) = bearer(headers)? {
-        let token = app.tokens.find(secret).await?;
+        let token = tokens.find(secret).await?;
         if token.session_of.is_some() {
             return Err(Problem::new(Code::Unauthorized, "invalid token: this is the secret of a browser session"));
         }
         return Ok(Caller { token: Some(token), csrf: None });
     }
     if let Some(secret) = cookie(headers, SESSION_COOKIE) {
-        let known = app.tokens.known(secret, CACHE_MAX_AGE).await?.filter(|token| token.session_of.is_some());
+        let known = tokens.known(secret, CACHE_MAX_AGE).await?.filter(|token| token.session_of.is_some());
         if let Some(token) = known {
             return Ok(Caller { token: Some(token), csrf: Some(csrf(secret)) });
         }
     }
-    if app.may_be_open && app.tokens.is_empty().await? {
+    if tokens.may_be_absent && tokens.is_empty().await? {
         check_local(headers)?;
         return Ok(Caller { token: None, csrf: None });
     }
     Err(Problem::new(
         Code::Unauthorized,
-        "authentication required: send a token as `Authorization: Bearer …`; create one with `punctual token create`",
+        "authentication required: send a token as `Authorization: Bearer …`; create one with `punctual tokens create`",
     ))
 }
 
@@ -161,7 +158,7 @@ fn is_own_origin(headers: &HeaderMap) -> Option<bool> {
 fn check_local(headers: &HeaderMap) -> Result<(), Problem> {
     let refused = |what: &str| {
         let detail = format!(
-            "{what}; while no tokens exist, only requests from this machine are accepted: create a token with `punctual token create`"
+            "{what}; while no tokens exist, only requests from this machine are accepted: create a token with `punctual tokens create`"
         );
         Err(Problem::new(Code::Forbidden, detail))
     };
@@ -188,13 +185,15 @@ fn is_local_name(host: &str) -> bool {
 /// The tokens of the store, cached for a short time.
 pub(crate) struct Tokens {
     punctual: Punctual,
+    /// The server listens on a loopback address only, so that it may answer without tokens while none exist.
+    may_be_absent: bool,
     known: Mutex<Option<(Instant, Arc<Vec<Token>>)>>,
     penalties: Semaphore,
 }
 
 impl Tokens {
-    pub(crate) fn new(punctual: Punctual) -> Self {
-        Self { punctual, known: Mutex::default(), penalties: Semaphore::new(PENALTY_MAX_COUNT) }
+    pub(crate) fn new(punctual: Punctual, may_be_absent: bool) -> Self {
+        Self { punctual, may_be_absent, known: Mutex::default(), penalties: Semaphore::new(PENALTY_MAX_COUNT) }
     }
 
     /// All tokens, sessions included, from a cache not older than `age`.
@@ -238,11 +237,11 @@ impl Tokens {
 
     /// Whether a caller that was authenticated earlier is still valid. While the store does not answer, the caller
     /// stays valid.
-    pub(crate) async fn still_allows(&self, app: &App, caller: &Caller) -> bool {
+    pub(crate) async fn still_allows(&self, caller: &Caller) -> bool {
         let Ok(tokens) = self.all(CACHE_MAX_AGE).await else { return true };
         match &caller.token {
             Some(own) => tokens.iter().any(|token| token.id == own.id && token.is_valid(self.punctual.store().now())),
-            None => app.may_be_open && self.is_empty().await.unwrap_or(true),
+            None => self.may_be_absent && self.is_empty().await.unwrap_or(true),
         }
     }
 

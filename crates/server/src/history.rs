@@ -9,20 +9,14 @@ use std::{
 
 use punctual_client::Punctual;
 use punctual_core::{
-    AttemptStatus, Status, StoreResult, Timestamp,
+    AttemptStatus, StoreResult, Timestamp,
     measure::{Measure, Rollup, hour},
 };
-use tokio::{sync::watch, time};
+use tokio::sync::watch;
 
-use crate::{app::App, counter_cache::Counts};
+use crate::counter_cache::Counts;
 
-/// How often the watcher checks for changes to report to open pages.
-const TICK: Duration = Duration::from_secs(1);
-/// Open pages are also notified after this many ticks without a changed count, since running jobs may have made
-/// progress.
-const TICKS_MAX: u32 = 5;
-/// The counters are sampled every this many ticks.
-const SAMPLE_TICKS: u32 = 10;
+/// Maximum number of samples that are kept.
 const SAMPLES_MAX: usize = 360;
 /// Queue depths are recorded every this many samples, and kept for a week.
 const DEPTH_SAMPLES: u64 = 60;
@@ -142,6 +136,16 @@ impl History {
         self.changes.subscribe()
     }
 
+    /// Whether a page waits for changes.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.changes.receiver_count() > 0
+    }
+
+    /// Notifies open pages of a change.
+    pub(crate) fn notify(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
     fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,7 +231,7 @@ impl History {
     }
 
     /// Records a sample: the difference between these counters and the previous ones.
-    fn record(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
+    pub(crate) fn record(&self, now: Timestamp, counts: Counts, ready: &BTreeMap<Option<String>, u64>) {
         let mut state = self.state();
         let Some((before, last)) = state.last.replace((now, counts.clone())) else { return };
         let mut by_queue = ByQueue::new();
@@ -256,45 +260,4 @@ impl History {
         }
         state.count += 1;
     }
-}
-
-/// Samples the counters until the server stops.
-pub(crate) async fn watch(app: Arc<App>) {
-    let (mut seen, mut quiet, mut ticks) = (Vec::new(), 0, 0);
-    let mut timer = time::interval(TICK);
-    timer.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = timer.tick() => {}
-            () = app.stopping.cancelled() => return,
-        }
-        let (due, watched) = (ticks % SAMPLE_TICKS == 0, app.history.changes.receiver_count() > 0);
-        ticks += 1;
-        if !due && !watched {
-            continue;
-        }
-        // While the store is unavailable, samples are missing and charts show a gap.
-        let Ok(counts) = app.punctual.store().counts().await else { continue };
-        if due && let Ok(rollups) = app.counter_cache.counts().await {
-            let mut ready = BTreeMap::from([(None, 0)]);
-            for count in counts.iter().filter(|count| count.status == Status::Queued) {
-                *ready.entry(None).or_default() += count.count;
-                *ready.entry(Some(count.queue.clone())).or_default() += count.count;
-            }
-            app.history.record(app.punctual.store().now(), without_names(rollups), &ready);
-        }
-        quiet += 1;
-        if counts != seen || quiet >= TICKS_MAX {
-            (seen, quiet) = (counts, 0);
-            app.history.changes.send_modify(|number| *number += 1);
-        }
-    }
-}
-
-fn without_names(counts: Counts) -> Counts {
-    let mut together = Counts::new();
-    for ((queue, _, measure, bucket), count) in counts {
-        *together.entry((queue, String::new(), measure, bucket)).or_default() += count;
-    }
-    together
 }

@@ -11,9 +11,9 @@
 //! | what does an error look like? | `problem` |
 //! | how are connections accepted, bounded and closed? | `listen`, `first_byte_timeout`, `peer`, `files` |
 //! | what do the pages of the dashboard show? | `dashboard/<page>` |
-//! | where do charts get their data? | `history` |
-//! | how does the live stream work? | `api/stream`, `subscriber`, `event_feed` |
-//! | what do probes and `/metrics` answer? | `health`, `metrics`, `counter_cache` |
+//! | where do charts get their data? | `history`, filled by `sampler` |
+//! | how does the live stream work? | `api/stream`, `stream_protocol`, `subscriber`, `event_feed` |
+//! | what do probes and `/metrics` answer? | `health`, `readiness`, `metrics`, `counter_cache` |
 
 mod api;
 mod app;
@@ -30,17 +30,19 @@ mod metrics;
 mod openapi;
 mod peer;
 mod problem;
+mod readiness;
 mod request;
 mod route;
 mod router;
+mod sampler;
 mod service;
+mod stream_protocol;
 mod subscriber;
 mod unread;
 
-pub use app::RequestLimits;
+pub use app::{RequestLimits, StreamLimits};
 pub use files::raise_file_limit;
 pub use listen::{RunningServer, Server, StartError, Tls};
-pub use subscriber::StreamLimits;
 
 /// The OpenAPI document of the API.
 pub fn openapi() -> serde_json::Value {

@@ -29,16 +29,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
 use crate::{
-    app::{App, RequestLimits},
+    app::{App, RequestLimits, StreamLimits},
     auth::Tokens,
     counter_cache::CounterCache,
     event_feed::EventFeed,
     first_byte_timeout::FirstByteTimeout,
-    health::Readiness,
-    history::{self, History},
+    history::History,
     peer::{Connection, Peer},
+    readiness::Readiness,
+    sampler,
     service::service,
-    subscriber::StreamLimits,
 };
 
 /// Default of the maximum number of concurrent connections.
@@ -80,7 +80,7 @@ pub struct Tls {
 pub enum StartError {
     /// The address is not loopback and there is no valid token: every host on the network would have full access.
     #[error(
-        "{0} can be reached from other hosts, and there is no valid token: create one with `punctual token create NAME --role admin`, or listen on 127.0.0.1"
+        "{0} can be reached from other hosts, and there is no valid token: create one with `punctual tokens create NAME --role admin`, or listen on 127.0.0.1"
     )]
     NoTokens(SocketAddr),
     /// The address is not loopback and there is no TLS, so that tokens could be read on the network.
@@ -192,7 +192,7 @@ impl Server {
         let address = listener.local_addr().map_err(cannot_listen)?;
         let (stopping, sockets) = (CancellationToken::new(), TaskTracker::new());
         let app = Arc::new(App {
-            tokens: Tokens::new(self.punctual.clone()),
+            tokens: Tokens::new(self.punctual.clone(), is_local),
             counter_cache: CounterCache::new(self.punctual.clone()),
             event_feed: EventFeed::new(self.punctual.clone(), self.stream.behind_max_polls),
             stream: self.stream,
@@ -203,14 +203,13 @@ impl Server {
             history: History::new(self.punctual.clone()),
             readiness: Readiness::new(self.punctual.clone()),
             punctual: self.punctual,
-            may_be_open: is_local,
             has_tls: tls.is_some(),
             limits: self.limits,
             stopping: stopping.clone(),
         });
         // The first read sets the baseline of the counters.
         app.counter_cache.counts().await?;
-        tokio::spawn(history::watch(Arc::clone(&app)));
+        tokio::spawn(sampler::run(Arc::clone(&app)));
         let bounded = Bounded(Arc::new(Semaphore::new(self.connections_max)));
         let (handle, make, scheme) =
             (Handle::new(), service(app).into_make_service(), if tls.is_some() { "https" } else { "http" });

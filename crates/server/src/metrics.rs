@@ -30,7 +30,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request) -> Resp
 }
 
 async fn page(app: &App, request: Request) -> Result<String, Problem> {
-    auth::caller(app, request.method(), request.headers()).await?.must_have(Role::Read)?;
+    auth::caller(&app.tokens, request.method(), request.headers()).await?.must_have(Role::Read)?;
     let (store, admin, mut page) = (app.punctual.store(), app.punctual.admin("metrics"), Metrics::default());
     let info = store.info();
     page.family("punctual_info", "gauge", "Version of Punctual, and engine of its store.");
@@ -68,9 +68,9 @@ async fn page(app: &App, request: Request) -> Result<String, Problem> {
     let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
     page.family("punctual_workers", "gauge", "Live workers.");
     page.value("", &[], live.len() as f64);
-    page.family("punctual_worker_slots", "gauge", "Jobs that live workers can run at once.");
+    page.family("punctual_worker_slots", "gauge", "Jobs that live workers can run concurrently.");
     page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.concurrency)).sum());
-    page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers run now.");
+    page.family("punctual_worker_slots_used", "gauge", "Jobs that live workers are running.");
     page.value("", &[], live.iter().map(|worker| f64::from(worker.heartbeat.running)).sum());
     page.counts(&app.counter_cache.counts().await?);
     page.metrics(store.metrics().await?);
@@ -122,12 +122,16 @@ impl Metrics {
         for ((queue, name, status), count) in attempts {
             self.value("", &[("queue", queue), ("name", name), ("outcome", status.as_str())], count as f64);
         }
-        self.family("punctual_jobs_died_total", "counter", "Jobs that failed for the last time.");
+        self.family("punctual_jobs_died_total", "counter", "Jobs that became dead.");
         for ((queue, name), count) in died {
             self.value("", &[("queue", queue), ("name", name)], count as f64);
         }
-        self.histogram("punctual_attempt_duration_seconds", "How long attempts took.", &took);
-        self.histogram("punctual_lateness_seconds", "How long after their time attempts started.", &late);
+        self.histogram("punctual_attempt_duration_seconds", "Duration of attempts.", &took);
+        self.histogram(
+            "punctual_lateness_seconds",
+            "Lateness of attempts: the time from when the job was due to its start.",
+            &late,
+        );
     }
 
     fn histogram(&mut self, name: &str, about: &str, durations: &Durations<'_>) {

@@ -52,7 +52,7 @@ pub(crate) fn document(routes: &[Route]) -> Value {
             "schemas": schemas,
             "securitySchemes": { "token": {
                 "type": "http", "scheme": "bearer",
-                "description": "A token created with `punctual token create`. Not required for requests from this machine while no tokens exist.",
+                "description": "A token created with `punctual tokens create`. Not required for requests from this machine while no tokens exist.",
             } },
             "responses": { "Problem": {
                 "description": "The error. Programs should rely on its `code`.",

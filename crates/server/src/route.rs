@@ -192,7 +192,7 @@ impl Route {
     /// Serves a request: authenticates it, parses it and runs the handler.
     pub(crate) async fn serve(&self, app: &Arc<App>, request: Request) -> Result<Response, Problem> {
         let (mut parts, body) = request.into_parts();
-        let caller = auth::caller(app, &parts.method, &parts.headers).await?;
+        let caller = auth::caller(&app.tokens, &parts.method, &parts.headers).await?;
         caller.must_have(self.role)?;
         let path =
             parts.extract::<RawPathParams>().await.map_err(|error| Problem::invalid("path", error.to_string()))?;

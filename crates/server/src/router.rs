@@ -5,6 +5,7 @@ use punctual_core::Role::{Admin, Enqueue, Read, Work};
 use crate::{
     api::{jobs, locks, notifications, queues, reports, schedules, stream, tokens, work, workflows},
     route::{Route, delete, get, listen, post, put},
+    stream_protocol::Message,
 };
 
 /// The routes of the API.
@@ -82,7 +83,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/notifications", Work, "Send a notification to a user, or to all", notifications::send),
         get("/v1/notifications", Read, "List the notifications of a user", notifications::list),
         // The live stream.
-        listen::<stream::Message<'static>, _, _, _>(
+        listen::<Message<'static>, _, _, _>(
             "/v1/stream",
             Read,
             "Subscribe to job events and notifications by WebSocket",

@@ -9,10 +9,10 @@ use punctual_core::{Error, Notification};
 use tokio::time::{self, Instant, MissedTickBehavior};
 
 use crate::{
-    api::stream::{Cursor, Message, StreamParams},
     app::App,
     auth::Caller,
     event_feed::{Delivery, Listener},
+    stream_protocol::{Cursor, Message, StreamParams},
 };
 
 /// Maximum bytes of a message from a subscriber, which needs to send none.
@@ -23,30 +23,6 @@ const BUFFER_BYTES: usize = 1024;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client that has left this many pings unanswered is gone.
 const UNANSWERED_MAX_PINGS: u32 = 3;
-
-/// Limits of the stream: number of subscribers, backlog, and detection of dead clients.
-#[derive(Debug, Clone, Copy)]
-pub struct StreamLimits {
-    /// Maximum concurrent sockets.
-    pub sockets_max: usize,
-    /// Number of polls of the store, four per second, that a reader may be behind before it misses events.
-    pub behind_max_polls: usize,
-    /// Interval between pings. A client that leaves three pings unanswered is disconnected.
-    pub ping_every: Duration,
-    /// Maximum duration of sending one message; a client that does not read within this time is disconnected.
-    pub send_timeout: Duration,
-}
-
-impl Default for StreamLimits {
-    fn default() -> Self {
-        Self {
-            sockets_max: 20_000,
-            behind_max_polls: 32,
-            ping_every: Duration::from_secs(20),
-            send_timeout: Duration::from_secs(60),
-        }
-    }
-}
 
 /// A subscriber's filter and position.
 pub(crate) struct Subscriber {
@@ -121,7 +97,7 @@ async fn run(app: &App, caller: &Caller, socket: &mut WebSocket, subscriber: &mu
                     return DISCONNECTED;
                 }
                 unanswered_pings += 1;
-                if !app.tokens.still_allows(app, caller).await {
+                if !app.tokens.still_allows(caller).await {
                     return CloseReason(Some((close_code::POLICY, "the token was revoked or has expired")));
                 }
                 heartbeat(app, socket, subscriber).await

@@ -121,7 +121,7 @@ async fn errors_name_the_invalid_field() {
         (json!({"name": "a", "in": "soon"}), "in", "invalid duration"),
         (json!({"name": "a", "at": "noon"}), "at", "invalid time"),
         (json!({"name": "a", "retry": "often"}), "retry", "invalid retry policy"),
-        (json!({"name": "a", "after": ["job_1"]}), "after", "job's id"),
+        (json!({"name": "a", "after": ["job_1"]}), "after", "invalid job id"),
         (json!({"name": "a", "after": ["job_00000000000000000000000000000001"]}), "after", "not found or deleted"),
         (json!({"name": "a", "unique": {"on_conflict": ["explode"]}, "key": "k"}), "unique.on_conflict[0]", "explode"),
         (json!(["a"]), "body", "object"),
@@ -181,7 +181,7 @@ async fn bulk_actions_are_previewed_and_need_a_filter() {
     }
     assert_eq!(world.post("/v1/bulk/cancel", json!({})).await.field().0, "status");
     let done = world.post("/v1/bulk/cancel?queue=post", json!({})).await.good();
-    assert_eq!(done, json!({"changed": 8, "passed_over": 0, "more": false}));
+    assert_eq!(done, json!({"changed": 8, "skipped": 0, "more": false}));
     assert_eq!(world.post("/v1/bulk/retry?status=queued", json!({})).await.field().0, "status");
 }
 

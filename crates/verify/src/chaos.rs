@@ -1,7 +1,6 @@
 //! The chaos run: worker processes under load that are killed and suspended at random.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -11,15 +10,16 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use futures_util::future;
-use punctual::{Draft, Error, JobId, Punctual, core::Limits};
+use punctual::{Draft, Error, Punctual, core::Limits};
 use punctual_bench::StoreFactory;
 use tokio::time;
 
 use crate::{
     FaultCount, Guarantee, OnProgress, Settings,
+    jobs::{self, Acknowledged, Kind, LIMITED},
     judge::{self, Observations},
     record,
-    workers::{JOB, LEASE, Workers},
+    workers::{LEASE, Workers},
 };
 
 /// Number of worker processes.
@@ -30,26 +30,8 @@ const ENQUEUERS: usize = 2;
 const BACKLOG: u64 = 2_000;
 /// Retry interval after a transient error of the store.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
-/// The queue with a concurrency limit, and its limit.
-const LIMITED: (&str, u32) = ("limited", 5);
-/// Number of concurrency keys.
-const KEYS: u8 = 10;
 /// Maximum time after the last fault without any job being finished.
 const STALLED: Duration = Duration::from_secs(120);
-
-/// The kind of an acknowledged job, for the judgement.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Kind {
-    /// The number of attempts that fail.
-    pub(crate) failures: u32,
-    /// Whether `max_attempts` is 1.
-    pub(crate) once: bool,
-    /// The concurrency limit of the job: the queue or key, and the maximum of concurrent executions.
-    pub(crate) limit: Option<(String, u32)>,
-}
-
-/// All acknowledged jobs.
-pub(crate) type Acknowledged = HashMap<JobId, Kind>;
 
 pub(crate) struct Chaos {
     /// The number of acknowledged jobs.
@@ -115,7 +97,7 @@ async fn enqueue(
     stop: Arc<AtomicBool>,
 ) -> Result<(), Error> {
     while !stop.load(Ordering::Relaxed) {
-        let (drafts, kinds): (Vec<Draft>, Vec<Kind>) = (0..fastrand::usize(1..60)).map(|_| draft()).unzip();
+        let (drafts, kinds): (Vec<Draft>, Vec<Kind>) = (0..fastrand::usize(1..60)).map(|_| jobs::random()).unzip();
         let jobs = match punctual.enqueue_all(drafts).await {
             // Whether these jobs were stored is unknown, so nothing is guaranteed for them.
             Err(error) if is_transient(&error) => {
@@ -131,24 +113,6 @@ async fn enqueue(
         }
     }
     Ok(())
-}
-
-/// A job of a random kind.
-fn draft() -> (Draft, Kind) {
-    let once = fastrand::u8(..10) == 0;
-    let failures = u32::from(!once && fastrand::u8(..10) == 0);
-    let draft = Draft::new(JOB, &failures).priority(fastrand::u8(..2)).max_crashes(100);
-    let draft = if once { draft.max_attempts(1) } else { draft };
-    let (draft, limit) = match fastrand::u8(..10) {
-        0 | 1 => (draft.delay(Duration::from_millis(fastrand::u64(..3_000))), None),
-        2 => {
-            let key = format!("k{}", fastrand::u8(..KEYS));
-            (draft.concurrency_key(key.clone()), Some((format!("key {key}"), 1)))
-        }
-        3 => (draft.queue(LIMITED.0), Some((format!("queue {}", LIMITED.0), LIMITED.1))),
-        _ => (draft, None),
-    };
-    (draft, Kind { failures, once, limit })
 }
 
 /// The number of unfinished jobs. Retries while the server is unavailable.

@@ -13,7 +13,7 @@ use punctual_testkit::conformance::audit_store;
 use crate::{
     Guarantee, OnProgress,
     caught::caught,
-    chaos::{Acknowledged, Kind},
+    jobs::{Acknowledged, Kind},
     record::Execution,
     workers::Interruption,
 };

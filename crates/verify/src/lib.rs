@@ -7,6 +7,7 @@
 
 mod caught;
 mod chaos;
+mod jobs;
 mod judge;
 mod record;
 mod report;

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     executor::{self, AHEAD},
     shared::{Config, QueueOrder, Shared},
+    slot::{ExecutionSlot, SuspectSlot},
 };
 
 /// How long a busy worker waits for more free slots, so that it claims several jobs at once instead of one by one.
@@ -33,25 +34,6 @@ pub(crate) struct Claimer {
     /// When the store was last checked for suspects.
     checked_suspects_at: Option<Instant>,
     backoff: Duration,
-}
-
-/// The permits that an execution holds.
-pub(crate) struct ExecutionSlot {
-    _permit: OwnedSemaphorePermit,
-    _suspect: Option<SuspectSlot>,
-}
-
-/// The additional permit of a suspect. When it is dropped, the next suspect can be claimed at once.
-struct SuspectSlot {
-    permit: Option<OwnedSemaphorePermit>,
-    shared: Arc<Shared>,
-}
-
-impl Drop for SuspectSlot {
-    fn drop(&mut self) {
-        drop(self.permit.take());
-        self.shared.claim_now.notify_one();
-    }
 }
 
 impl Claimer {
@@ -176,10 +158,10 @@ impl Claimer {
     ) {
         let held_until = self.held_until(sent_at);
         let begun = self.shared.begin(claims.iter().map(|claim| (claim.attempt_id(), held_until(claim))));
-        let mut suspect = suspect.map(|permit| SuspectSlot { permit: Some(permit), shared: Arc::clone(&self.shared) });
+        let mut suspect = suspect.map(|permit| SuspectSlot::new(permit, Arc::clone(&self.shared)));
         for ((claim, begun), permit) in claims.into_iter().zip(begun).zip(permits) {
             if let Some(begun) = begun {
-                let slot = ExecutionSlot { _permit: permit, _suspect: suspect.take() };
+                let slot = ExecutionSlot::new(permit, suspect.take());
                 self.executions.spawn(executor::execute(Arc::clone(&self.shared), claim, begun, slot));
             }
         }

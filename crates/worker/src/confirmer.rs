@@ -2,13 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::AttemptId;
+use punctual_core::{AttemptId, Store, WorkerId};
 use tokio::{
     sync::{mpsc, oneshot},
     time,
 };
-
-use crate::shared::Shared;
 
 /// Maximum number of attempts per call.
 const BATCH_MAX_COUNT: usize = 1_000;
@@ -40,16 +38,16 @@ impl Confirmer {
 }
 
 /// Confirms attempts until every sender is dropped.
-pub(crate) async fn run(shared: Arc<Shared>, Requests(mut requests): Requests) {
+pub(crate) async fn run(store: Arc<dyn Store>, worker: WorkerId, Requests(mut requests): Requests) {
     let mut batch = Vec::with_capacity(BATCH_MAX_COUNT);
     while requests.recv_many(&mut batch, BATCH_MAX_COUNT).await > 0 {
-        confirm(&shared, std::mem::take(&mut batch)).await;
+        confirm(&*store, worker, std::mem::take(&mut batch)).await;
     }
 }
 
 /// Retries until the store answers. Repeating a request is harmless, and an execution that has lost its lease no longer
 /// waits.
-async fn confirm(shared: &Shared, mut batch: Vec<Request>) {
+async fn confirm(store: &dyn Store, worker: WorkerId, mut batch: Vec<Request>) {
     let mut pause = BACKOFF.0;
     loop {
         batch.retain(|(_, caller)| !caller.is_closed());
@@ -57,11 +55,11 @@ async fn confirm(shared: &Shared, mut batch: Vec<Request>) {
             return;
         }
         let attempts: Vec<AttemptId> = batch.iter().map(|(attempt, _)| *attempt).collect();
-        match shared.store().confirm(shared.id, attempts).await {
+        match store.confirm(worker, attempts).await {
             Ok(held) => return batch.into_iter().zip(held).for_each(|((_, caller), held)| _ = caller.send(held)),
             Err(error) => {
                 let (jobs, retry_ms) = (batch.len(), pause.as_millis() as u64);
-                tracing::warn!(worker = %shared.id, jobs, %error, retry_ms, "cannot confirm the start of jobs");
+                tracing::warn!(%worker, jobs, %error, retry_ms, "cannot confirm the start of jobs");
                 time::sleep(pause).await;
                 pause = (2 * pause).min(BACKOFF.1);
             }

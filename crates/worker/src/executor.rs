@@ -13,12 +13,12 @@ use tokio::time::{self, Instant};
 use tracing::{Instrument, Span};
 
 use crate::{
-    claimer::ExecutionSlot,
     isolation::Share,
     outbox::Ended,
     registry::{HandlerResult, check_result},
     running::{Begun, Execution},
     shared::Shared,
+    slot::ExecutionSlot,
     span,
 };
 

@@ -3,7 +3,7 @@
 //! | step | file |
 //! |---|---|
 //! | register handlers | [`registry`](Handler) |
-//! | claim jobs, at most as many as can start | `claimer` |
+//! | claim jobs, at most as many as can start | `claimer`; the slots that they occupy: `slot` |
 //! | confirm the start of jobs that run at most once | `confirmer` |
 //! | execute a job: timeout, panic, cancellation | `executor`; it sends its reports to `outbox` |
 //! | isolate jobs that may crash the process | `isolation` |
@@ -36,6 +36,7 @@ mod registry;
 mod running;
 mod settler;
 mod shared;
+mod slot;
 mod span;
 mod ticker;
 mod worker;

@@ -194,7 +194,7 @@ fn count(shared: &Shared, settlement: &Settlement, completed: bool, answer: Sett
         }
         (Settled::Done, Ending::Die) => {
             let error = settlement.fault.as_ref().map(ToString::to_string);
-            tracing::error!(%job, %attempt, error, "failed; no retries left, the job is dead");
+            tracing::error!(%job, %attempt, error, "failed; the job is dead");
             &counters.died
         }
     };

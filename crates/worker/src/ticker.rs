@@ -202,7 +202,7 @@ async fn decide(context: &TickContext<'_>, schedule: Schedule, ticked: &mut Tick
     let decided = match due(&schedule, now, previous.is_some()) {
         Ok(Some(due)) => due,
         Ok(None) => return Ok(None),
-        Err(problem) => return Ok(Some(Step { save: disabled(schedule, problem), cancel: None })),
+        Err(problem) => return Ok(Some(Step { save: disabled(schedule, problem, now), cancel: None })),
     };
     let (name, mut alerts) = (&schedule.spec.name, Vec::new());
     if decided.misfired {
@@ -244,10 +244,10 @@ fn advanced(mut schedule: Schedule, mut decided: Due) -> ScheduleSave {
     ScheduleSave { schedule, is_new: false, jobs, done: None }
 }
 
-fn disabled(mut schedule: Schedule, problem: String) -> ScheduleSave {
+fn disabled(mut schedule: Schedule, problem: String, now: Timestamp) -> ScheduleSave {
     tracing::error!(schedule = schedule.spec.name, problem, "disabled a schedule that cannot be evaluated");
     let done = Some(format!("disabled: {problem}"));
-    schedule.updated_by = "punctual".to_owned();
+    (schedule.updated_at, schedule.updated_by) = (now, "punctual".to_owned());
     (schedule.enabled, schedule.problem) = (false, Some(problem));
     ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done }
 }
@@ -282,7 +282,7 @@ fn corrected(mut schedule: Schedule, now: Timestamp) -> Option<ScheduleSave> {
     let too_far = schedule.next_run_at.map_or_else(|| "the end".to_owned(), |at| at.to_string());
     tracing::warn!(schedule = schedule.spec.name, too_far, "corrected a schedule that a wrong clock had moved ahead");
     schedule.next_run_at = timing.next(now).ok()?;
-    schedule.updated_by = "punctual".to_owned();
+    (schedule.updated_at, schedule.updated_by) = (now, "punctual".to_owned());
     let done = Some(format!("corrected from {too_far}"));
     Some(ScheduleSave { schedule, is_new: false, jobs: Vec::new(), done })
 }

@@ -228,7 +228,7 @@ impl WorkerBuilder {
         let executions = TaskTracker::new();
         let mut tasks = vec![
             tokio::spawn(settler::run(Arc::clone(&shared), inbox)),
-            tokio::spawn(confirmer::run(Arc::clone(&shared), requests)),
+            tokio::spawn(confirmer::run(Arc::clone(shared.store()), shared.id, requests)),
         ];
         if !shared.config.no_upkeep {
             tasks.push(tokio::spawn(maintenance::reap_on(Arc::clone(&shared), restart, done.clone())));

@@ -40,7 +40,7 @@ impl FromStr for Listen {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum TokenCommand {
+pub(crate) enum TokensCommand {
     /// Create a token; prints its secret, which is not shown again
     Create {
         /// Name of the token's owner or purpose; recorded with every action
@@ -56,7 +56,7 @@ pub(crate) enum TokenCommand {
     List,
     /// Revoke a token and the sessions that were started with it
     Revoke {
-        /// Token id, as `token list` shows it
+        /// Token id, as `tokens list` shows it
         id: punctual::TokenId,
         /// Revoke it even if it is the last valid token with the role admin
         #[arg(long)]

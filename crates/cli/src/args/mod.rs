@@ -15,7 +15,7 @@ use punctual_bench::Scenario;
 
 pub(crate) use self::{
     enqueue::{Enqueue, OptionArgs},
-    http::{ListenArgs, TokenCommand},
+    http::{ListenArgs, TokensCommand},
     jobs::{FilterArgs, Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
@@ -30,17 +30,17 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
-    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug shows what happens inside,\n\
-    PUNCTUAL_LOG_FORMAT=json as one JSON object a line.")]
+    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug prints details,\n\
+    PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
 pub(crate) struct Cli {
     /// Store URL [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL", hide_env_values = true)]
     pub(crate) store: Option<String>,
-    /// Redis in front of a PostgreSQL store, to hand out its jobs: redis://, rediss://, redis+cluster://,
+    /// Redis in front of a PostgreSQL store, to dispatch its jobs: redis://, rediss://, redis+cluster://,
     /// redis+sentinel://
     #[arg(long, global = true, env = "PUNCTUAL_DISPATCH", value_name = "URL", hide_env_values = true)]
     pub(crate) dispatch: Option<String>,
-    /// Independent Redis servers for locks, an odd number of them, most of which have to agree [default: the one of
+    /// Independent Redis servers for locks, an odd number, a majority of which must agree [default: that of
     /// --dispatch]
     #[arg(long, global = true, env = "PUNCTUAL_LOCKS", value_name = "URL,…", hide_env_values = true)]
     pub(crate) locks: Option<String>,
@@ -79,17 +79,15 @@ pub(crate) enum Command {
     /// Manage queues: pause, resume, limits and defaults
     #[command(subcommand)]
     Queues(Queues),
-    /// List workers
-    Workers,
-    /// List held locks, or release one
-    Locks {
-        /// Release this lock, held by any owner
-        #[arg(long, value_name = "NAME")]
-        free: Option<String>,
-    },
+    /// Inspect workers
+    #[command(subcommand)]
+    Workers(WorkersCommand),
+    /// List and release locks
+    #[command(subcommand)]
+    Locks(LocksCommand),
     /// Manage API tokens
     #[command(subcommand)]
-    Token(TokenCommand),
+    Tokens(TokensCommand),
     /// Watch queues, rates, running and dead jobs in the terminal, with keys to pause, retry, cancel and open
     Top(Top),
     /// Count jobs by status and queue
@@ -117,6 +115,23 @@ pub(crate) enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// List workers with their queues and running jobs
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LocksCommand {
+    /// List held locks
+    List,
+    /// Release a lock of any owner
+    Release {
+        /// Lock name
+        name: String,
+    },
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Move {
     /// Source store; it is not changed
@@ -128,7 +143,7 @@ pub(crate) struct Move {
     /// Resume an interrupted move; what has been moved stays as it is
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Move even if workers are live at --from
+    /// Move although workers are live at --from
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -194,7 +209,7 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Keys: Tab or 1 2 3 for the tables, j k to move, Enter to open, p to pause or resume a queue,\n\
-    r to retry a dead job, c to cancel one, Space to freeze the picture, ? for all of them, q to leave.\n\
+    r to retry a dead job, c to cancel one, Space to freeze the display, ? for help, q to quit.\n\
     It reads counters and short lists only: the cost does not grow with the number of jobs."
 )]
 pub(crate) struct Top {

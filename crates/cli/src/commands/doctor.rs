@@ -95,8 +95,8 @@ async fn schedules(punctual: &Punctual) -> Result<Diagnostic> {
 async fn access(punctual: &Punctual) -> Result<Diagnostic> {
     let access = punctual.admin("doctor").access().await?;
     let message = match access {
-        Access::Open => "open: no token was created yet, or the store was opened since; servers on loopback addresses answer without one".to_owned(),
-        Access::Closed { tokens: 0 } => "closed, but no token is valid; create one with `punctual token create`, or open the store with `punctual token open`".to_owned(),
+        Access::Open => "open: no token was created yet, or the store was opened since; servers on loopback addresses accept requests without one".to_owned(),
+        Access::Closed { tokens: 0 } => "closed, but no token is valid; create one with `punctual tokens create`, or open the store with `punctual tokens open`".to_owned(),
         Access::Closed { tokens } => format!("closed: {tokens} valid tokens"),
     };
     Ok(Diagnostic { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })

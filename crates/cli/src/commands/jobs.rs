@@ -93,14 +93,14 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) ->
     }
     print_jobs(&jobs, punctual.store().now());
     if let Some(next) = next {
-        anstream::println!("{DIM}more with --after {next}{DIM:#}");
+        anstream::println!("{DIM}more: punctual jobs list --after {next}{DIM:#}");
     }
     Ok(())
 }
 
 /// Prints jobs as a table.
 pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
-    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIO", "TRY", "WHEN", "NOTE"]);
+    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIORITY", "ATTEMPT", "TIME", "NOTE"]);
     for job in jobs {
         let when = job.finished_at.or(job.started_at).unwrap_or(job.run_at);
         let when = if job.status.is_timed() { job.run_at } else { when };
@@ -138,7 +138,7 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection
             Verb::Cancel => admin.cancel(*id, selection.reason.clone()).await.map(|()| "cancelled".to_owned()),
             Verb::Delete => admin.delete(*id).await.map(|()| "deleted".to_owned()),
             Verb::RunNow => admin.run(*id).await.map(|ran| match ran {
-                Ran::Itself => "may start at once".to_owned(),
+                Ran::Itself => "will run now".to_owned(),
                 Ran::Again(new) => format!("enqueued again as {new}"),
             }),
         };
@@ -174,7 +174,7 @@ async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selecti
     bar.set_length(preview.count);
     bar.set_message(verb.to_string());
     let show = |done: BulkDone| {
-        bar.set_position(done.changed + done.passed_over);
+        bar.set_position(done.changed + done.skipped);
         ControlFlow::Continue(())
     };
     let done = admin.bulk(verb, filter, show).await?;
@@ -185,7 +185,7 @@ async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selecti
     println!(
         "{} jobs changed, {} skipped (state changed meanwhile)",
         format::number(done.changed),
-        format::number(done.passed_over)
+        format::number(done.skipped)
     );
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! The workers that `up` and `serve` start.
 
 use anyhow::{Error, Result, anyhow};
-use punctual::{Punctual, RunningSupervisor, RunningWorker};
+use punctual::{Punctual, RunningSupervisor, RunningWorker, Stats};
 
-use super::{http::WatchStats, serve, work};
+use crate::{
+    commands::{http::WatchStats, work},
+    format,
+};
 
 /// A worker in this process, or separate worker processes.
 pub(crate) enum LocalWorkers {
@@ -46,10 +49,19 @@ impl LocalWorkers {
     pub(crate) async fn end(self, ended: Result<()>) -> Result<()> {
         match (self, &ended) {
             (Self::Worker(worker), Ok(())) => return work::stop(worker).await,
-            (Self::Processes(supervisor), Ok(())) => return serve::stop(supervisor).await,
+            (Self::Processes(supervisor), Ok(())) => return stop_processes(supervisor).await,
             (Self::Worker(worker), Err(_)) => drop(worker.stop_now().await),
             (Self::Processes(supervisor), Err(_)) => drop(supervisor.stop(std::future::ready(())).await),
         }
         ended
     }
+}
+
+/// Stops all processes gracefully; a second signal stops them at once.
+async fn stop_processes(supervisor: RunningSupervisor) -> Result<()> {
+    let (Stats { running, .. }, again) = (supervisor.stats(), work::stop_signal()?);
+    eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
+    let stats = supervisor.stop(again).await;
+    work::print_done("all worker processes", stats);
+    Ok(())
 }

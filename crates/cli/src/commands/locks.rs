@@ -1,10 +1,11 @@
 //! `punctual locks`: lists and releases locks.
 
 use anyhow::Result;
+use punctual::{Admin, Punctual};
 use serde_json::json;
 
 use crate::{
-    args::Cli,
+    args::{Cli, LocksCommand},
     commands::print_json,
     config::{Config, actor},
     exit::Usage,
@@ -12,22 +13,30 @@ use crate::{
     table::{Cell, Table},
 };
 
-pub(crate) async fn run(cli: &Cli, config: &Config, free: Option<&str>) -> Result<()> {
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &LocksCommand) -> Result<()> {
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
-    if let Some(name) = free {
-        if !admin.unlock(name).await? {
-            return Err(Usage(format!("lock {name} is not held")).into());
-        }
-        println!("{name} is free");
-        return Ok(());
+    match args {
+        LocksCommand::List => list(cli, &punctual, &admin).await,
+        LocksCommand::Release { name } => release(&admin, name).await,
     }
+}
+
+async fn release(admin: &Admin, name: &str) -> Result<()> {
+    if !admin.unlock(name).await? {
+        return Err(Usage(format!("lock {name} is not held; `punctual locks list` lists those that are")).into());
+    }
+    println!("{name} released");
+    Ok(())
+}
+
+async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin) -> Result<()> {
     let locks = admin.locks().await?;
     if cli.json {
         return print_json(&json!({ "locks": locks }));
     }
     if locks.is_empty() {
-        anstream::println!("{DIM}no lock is held{DIM:#}");
+        anstream::println!("{DIM}no locks are held{DIM:#}");
         return Ok(());
     }
     let now = punctual.store().now();

@@ -17,7 +17,7 @@ mod schedules;
 mod serve;
 pub(crate) mod show;
 mod stats;
-mod token;
+mod tokens;
 mod up;
 mod verify;
 mod work;
@@ -32,7 +32,7 @@ use serde::Serialize;
 use tracing::Instrument;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, WorkersCommand},
     config::Config,
     top, traces,
 };
@@ -49,9 +49,9 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Schedules(args) => schedules::run(&cli, &config, args).await?,
         Command::Workflows(args) => workflows::run(&cli, &config, args).await?,
         Command::Queues(args) => queues::run(&cli, &config, args).await?,
-        Command::Workers => workers::run(&cli, &config).await?,
-        Command::Locks { free } => locks::run(&cli, &config, free.as_deref()).await?,
-        Command::Token(command) => token::run(&cli, &config, command).await?,
+        Command::Workers(WorkersCommand::List) => workers::run(&cli, &config).await?,
+        Command::Locks(args) => locks::run(&cli, &config, args).await?,
+        Command::Tokens(args) => tokens::run(&cli, &config, args).await?,
         Command::Top(args) => top::run(&cli, &config, args).await?,
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,

@@ -145,7 +145,7 @@ pub(crate) fn history(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
         return lines;
     }
     lines.extend([Line::default(), Line::new("Events", BOLD)]);
-    let mut table = Table::new(["WHEN", "BY", "WHAT"]);
+    let mut table = Table::new(["TIME", "ACTOR", "ACTION"]);
     for event in &detail.events {
         let (actor, what) = (event.actor.clone(), event.action.clone());
         table.row([Cell::new(format::relative(event.at, now)), Cell::new(actor), Cell::new(what)]);

@@ -52,7 +52,7 @@ async fn failures(cli: &Cli, punctual: &Punctual, admin: &Admin, (since, until):
         return print_json(&json!({"by_name": by_name, "latest": report.latest}));
     }
     if report.by_name.is_empty() {
-        return nothing("no job died in that time, or all were retried");
+        return nothing("no dead jobs in that period, or all were retried");
     }
     let mut table = Table::new(["NAME", "DEAD"]);
     for (name, count) in report.by_name {
@@ -70,7 +70,7 @@ async fn pending(cli: &Cli, admin: &Admin) -> Result<()> {
         return print_json(&json!({ "pending": rows }));
     }
     if rows.is_empty() {
-        return nothing("no job is pending");
+        return nothing("no pending jobs");
     }
     let mut table = Table::new(["USER", "NAME", "JOBS"]);
     for row in rows {
@@ -86,7 +86,7 @@ async fn success(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp
         return print_json(&json!({ "names": rows }));
     }
     if rows.is_empty() {
-        return nothing("no job ended in that time");
+        return nothing("no job finished in that period");
     }
     let mut table = Table::new(["NAME", "SUCCEEDED", "DIED", "FAILED ATTEMPTS", "SUCCESS"]);
     for row in rows {
@@ -108,10 +108,10 @@ async fn durations(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timesta
         return print_json(&json!({ "names": rows }));
     }
     if rows.is_empty() {
-        return nothing("no attempt ended in that time");
+        return nothing("no attempt finished in that period");
     }
     let millis = |ms: f64| Cell::right(format::in_words(std::time::Duration::from_secs_f64(ms / 1e3)));
-    let mut table = Table::new(["NAME", "ATTEMPTS", "TOOK P50", "P95", "P99", "LATE P50", "P95", "P99"]);
+    let mut table = Table::new(["NAME", "ATTEMPTS", "DURATION P50", "P95", "P99", "LATENESS P50", "P95", "P99"]);
     for row in rows {
         let ([a, b, c], [d, e, f]) = (row.took_ms.map(millis), row.late_ms.map(millis));
         table.row([Cell::new(row.name), Cell::number(row.attempts), a, b, c, d, e, f]);

@@ -16,6 +16,7 @@ use crate::{
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
+    text,
 };
 
 /// Number of next runs that `show` prints.
@@ -43,7 +44,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
             for name in names {
                 admin.resume_schedule(name).await?;
                 let next = admin.schedule(name, 0).await?.schedule.next_run_at;
-                println!("{name} runs {}", next_in_words(next, punctual.store().now()));
+                println!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
             }
             Ok(())
         }
@@ -63,7 +64,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
             for name in names {
                 let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
                 admin.delete_schedule(name).await?;
-                println!("{name} is deleted");
+                println!("{name} deleted");
                 if let Some(owner) = owner {
                     eprintln!("note: {owner} defines it, and creates it again at its next start");
                 }
@@ -83,7 +84,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedule
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["NAME", "STATE", "CRON", "WHEN", "ZONE", "JOB", "LAST", "NEXT", "AT"]);
+    let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"]);
     for schedule in page.schedules {
         table.row([
             Cell::new(schedule.name.clone()),
@@ -109,14 +110,14 @@ fn state(schedule: &ScheduleView) -> Cell {
     let (text, like) = match schedule {
         ScheduleView { problem: Some(_), .. } => ("broken", Status::Dead),
         ScheduleView { enabled: false, .. } => ("paused", Status::Cancelled),
-        ScheduleView { next_run_at: None, .. } => ("over", Status::Succeeded),
+        ScheduleView { next_run_at: None, .. } => ("ended", Status::Succeeded),
         _ => ("on", Status::Scheduled),
     };
     Cell::new(format!("● {text}")).style(status_style(like))
 }
 
 fn when(schedule: &ScheduleView) -> String {
-    schedule.in_words.trim_end_matches('.').to_owned()
+    schedule.cron_description.trim_end_matches('.').to_owned()
 }
 
 /// A run in the user's time zone; with seconds if they are not zero.
@@ -126,7 +127,7 @@ fn minute(at: Timestamp) -> String {
 }
 
 fn next_in_words(next: Option<Timestamp>, now: Timestamp) -> String {
-    next.map_or_else(|| "no more".to_owned(), |at| format!("{}, {}", format::relative(at, now), minute(at)))
+    next.map_or_else(|| "none".to_owned(), |at| format!("{}, {}", format::relative(at, now), minute(at)))
 }
 
 async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
@@ -154,14 +155,14 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         ("changed", Some(format!("{} by {}", format::exact(schedule.updated_at), schedule.updated_by))),
         ("payload", Some(schedule.payload_preview.to_string())),
     ];
-    format::facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    text::print_facts(rows.into_iter().filter_map(|(name, value)| Some((name, value?))));
     if !detail.upcoming.is_empty() {
         anstream::println!("\n{BOLD}Next runs{BOLD:#}");
         runs(&schedule.zone, &detail.upcoming, now);
     }
     if !detail.jobs.is_empty() {
         anstream::println!("\n{BOLD}Last jobs{BOLD:#}");
-        let mut table = Table::new(["ID", "STATUS", "FOR", "ENDED"]);
+        let mut table = Table::new(["ID", "STATUS", "OCCURRENCE", "FINISHED"]);
         for job in &detail.jobs {
             table.row([
                 Cell::new(job.id.to_string()),
@@ -173,7 +174,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
         table.print();
     }
     anstream::println!("\n{BOLD}Events{BOLD:#}");
-    let mut table = Table::new(["WHEN", "BY", "WHAT"]);
+    let mut table = Table::new(["TIME", "ACTOR", "ACTION"]);
     for event in &detail.events {
         table.row([
             Cell::new(format::exact(event.at)),
@@ -188,9 +189,9 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
 fn sentence(schedule: &ScheduleView, now: Timestamp) -> String {
     match (&schedule.problem, schedule.enabled, schedule.next_run_at) {
         (Some(problem), ..) => format!("Broken: {problem}"),
-        (None, false, _) => format!("Paused; continue it with: punctual schedules resume {}", schedule.name),
+        (None, false, _) => format!("Paused; resume it: punctual schedules resume {}", schedule.name),
         (None, true, None) => "Ended: no more runs".to_owned(),
-        (None, true, next) => format!("{}: runs {}", when(schedule), next_in_words(next, now)),
+        (None, true, next) => format!("{}; next run {}", when(schedule), next_in_words(next, now)),
     }
 }
 
@@ -206,7 +207,7 @@ async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &PutSchedule) 
         Put::Changed => "changed",
         Put::Unchanged => "unchanged",
     };
-    println!("{name} {done}: {}; runs {}", when(&view), next_in_words(view.next_run_at, punctual.store().now()));
+    println!("{name} {done}: {}; next run {}", when(&view), next_in_words(view.next_run_at, punctual.store().now()));
     Ok(())
 }
 
@@ -226,7 +227,7 @@ async fn backfill(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &Backfill
         return print_json(&filled);
     }
     filled.enqueued.iter().for_each(|id| println!("{id}"));
-    eprintln!("enqueued {}; {} existed already", filled.enqueued.len(), filled.existing);
+    eprintln!("{} enqueued, {} already existed", filled.enqueued.len(), filled.existing);
     Ok(())
 }
 

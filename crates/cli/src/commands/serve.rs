@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use punctual::{Punctual, RunningSupervisor, Stats, Supervisor};
+use punctual::{Punctual, RunningSupervisor, Supervisor};
 use tokio::process::Command;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     commands::{
         http::{self, WorkerStats},
         local_workers::LocalWorkers,
-        work::{print_done, stop_signal},
+        work::stop_signal,
     },
     config::Config,
     format::{self, Span},
@@ -115,13 +115,4 @@ fn settings(cli: &Cli, worker: &WorkerArgs) -> Vec<(&'static str, OsString)> {
         ("PUNCTUAL_ALERT_SECRET_FILE", worker.alerts.alert_secret_file.as_ref().map(OsString::from)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-/// Stops all processes gracefully; a second signal stops them at once.
-pub(crate) async fn stop(supervisor: RunningSupervisor) -> Result<()> {
-    let (Stats { running, .. }, again) = (supervisor.stats(), stop_signal()?);
-    eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
-    let stats = supervisor.stop(again).await;
-    print_done("all worker processes", stats);
-    Ok(())
 }

@@ -57,7 +57,7 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
     let at = |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" {}", format::relative(at, now)));
     match job.status {
         Status::Waiting => {
-            format!("Waits for {} other job{}", job.waiting_on, if job.waiting_on == 1 { "" } else { "s" })
+            format!("Waiting for {} other job{}", job.waiting_on, if job.waiting_on == 1 { "" } else { "s" })
         }
         Status::Scheduled => format!("Scheduled, starts {}", format::relative(job.run_at, now)),
         Status::Queued => format!("Queued, due {}", format::relative(job.run_at, now)),
@@ -72,11 +72,12 @@ fn sentence(job: &JobView, now: Timestamp) -> String {
             )
         }
         Status::Failed | Status::Retrying => {
-            format!("Failed {tries}, tries again {}", format::relative(job.run_at, now))
+            format!("Failed {tries}, next attempt {}", format::relative(job.run_at, now))
         }
-        Status::Succeeded => format!("Succeeded{}, tried {tries}", at(job.finished_at)),
+        Status::Succeeded => format!("Succeeded{}, attempted {tries}", at(job.finished_at)),
         Status::Dead => {
-            format!("Dead{}, failed {tries}; continue it with: punctual jobs retry {}", at(job.finished_at), job.id)
+            let (ago, why) = (at(job.finished_at), job.reason_of_death());
+            format!("Dead{ago}, {why}; retry it: punctual jobs retry {}", job.id)
         }
         Status::Cancelled => format!("Cancelled{}", at(job.finished_at)),
         Status::Deleted => format!("Deleted{}", at(Some(job.updated_at))),
@@ -103,10 +104,10 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
         ("description", job.description.clone()),
         ("occurrence", job.occurrence.as_ref().map(|one| format!("{} of {}", format::exact(one.at), one.schedule))),
         ("workflow", workflow_node(job)),
-        ("after", relatives(&detail.parents)),
-        ("if they fail", (!detail.parents.is_empty()).then(|| job.on_parent_failure.to_string())),
-        ("before", relatives(&detail.children)),
-        ("runs again", job.rerun_of.map(|id| id.to_string())),
+        ("parents", relatives(&detail.parents)),
+        ("on parent failure", (!detail.parents.is_empty()).then(|| job.on_parent_failure.to_string())),
+        ("children", relatives(&detail.children)),
+        ("copy of", job.rerun_of.map(|id| id.to_string())),
         ("worker", job.worker_id.map(|id| id.to_string())),
         ("metadata", job.metadata.as_ref().map(ToString::to_string)),
         ("payload", Some(job.payload_preview.to_string())),
@@ -141,7 +142,7 @@ fn attempts(detail: &JobDetail) -> Vec<Line> {
     if detail.attempts.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new(["RUN", "TRY", "STATUS", "STARTED", "TOOK", "ERROR"]);
+    let mut table = Table::new(["RUN", "ATTEMPT", "STATUS", "STARTED", "DURATION", "ERROR"]);
     for attempt in &detail.attempts {
         let took = attempt.finished_at.map(|end| format::in_words(end.since(attempt.started_at)));
         table.row([
@@ -157,7 +158,7 @@ fn attempts(detail: &JobDetail) -> Vec<Line> {
 }
 
 fn events(detail: &JobDetail) -> Vec<Line> {
-    let mut table = Table::new(["WHEN", "STATUS", "RUN", "BY", "WHY"]);
+    let mut table = Table::new(["TIME", "STATUS", "RUN", "ACTOR", "DETAIL"]);
     for event in &detail.events {
         table.row([
             Cell::new(format::exact(event.at)),
@@ -174,7 +175,7 @@ fn logs(detail: &JobDetail) -> Vec<Line> {
     if detail.logs.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new(["WHEN", "RUN", "LEVEL", "MESSAGE"]);
+    let mut table = Table::new(["TIME", "RUN", "LEVEL", "MESSAGE"]);
     for line in &detail.logs {
         let level = match line.level {
             LogLevel::Warn | LogLevel::Error => Cell::new(line.level.as_str()).style(status_style(Status::Retrying)),

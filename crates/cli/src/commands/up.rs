@@ -74,9 +74,9 @@ async fn show_until(
 
 fn greet(config: &Config, punctual: &Punctual, server: Option<&RunningServer>) {
     let location = punctual.store().info().location;
-    anstream::eprintln!("{BOLD}Punctual{BOLD:#} works on {location} {DIM}(Ctrl-C stops it){DIM:#}");
+    anstream::eprintln!("{BOLD}Punctual{BOLD:#} is running on {location} {DIM}(Ctrl-C stops it){DIM:#}");
     if let Some(server) = server {
-        anstream::eprintln!("{BOLD}{}{BOLD:#} {DIM}is the dashboard and the API{DIM:#}", server.url());
+        anstream::eprintln!("{DIM}dashboard and API:{DIM:#} {BOLD}{}{BOLD:#}", server.url());
     }
     let mut names = vec!["noop", "echo", "sleep", "fail"];
     names.extend(config.handler_names());

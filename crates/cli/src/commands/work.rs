@@ -20,7 +20,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     // Handle signals before starting jobs, which a signal would otherwise lose.
     let stop_signal = stop_signal()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
-    eprintln!("{} works on {}", worker.id(), punctual.store().info().location);
+    eprintln!("worker {} is running on {}", worker.id(), punctual.store().info().location);
     let empty = async {
         match args.until_empty {
             true => worker.until_empty().await,

@@ -1,4 +1,4 @@
-//! `punctual workers`: lists workers.
+//! `punctual workers list`: lists workers.
 
 use anyhow::Result;
 use punctual::admin::is_live;
@@ -23,7 +23,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "OF", "STARTED", "SEEN"]);
+    let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "SLOTS", "STARTED", "LAST SEEN"]);
     for worker in workers {
         let queues =
             if worker.heartbeat.queues.is_empty() { "all".to_owned() } else { worker.heartbeat.queues.join(",") };

@@ -20,7 +20,7 @@ use crate::{
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
-    traces,
+    text, traces,
 };
 
 /// Maximum wait of `--wait`.
@@ -63,7 +63,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
         Workflows::Retry { ids } => {
             for id in ids {
                 let done = admin.retry_workflow(*id).await?;
-                let text = format!("{id}: {} dead jobs run again, {} are new", done.retried, done.renewed);
+                let text = format!("{id}: {} dead jobs retried, {} jobs enqueued again", done.retried, done.renewed);
                 print(cli, &json!({"workflow": id, "retried": done.retried, "renewed": done.renewed}), &text)?;
             }
             Ok(())
@@ -118,7 +118,7 @@ async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) 
         println!("{}", serde_json::to_string(&detail.result)?);
     }
     if detail.status != WorkflowStatus::Succeeded {
-        anyhow::bail!("{id} is {}; see it with: punctual workflows show {id} --graph", detail.status);
+        anyhow::bail!("{id} is {}; inspect it: punctual workflows show {id} --graph", detail.status);
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Resu
     if !detail.result.is_empty() {
         rows.push(("result", serde_json::to_string(&detail.result)?));
     }
-    format::facts(rows);
+    text::print_facts(rows);
     println!();
     if graph {
         let paint = |text: &str, status: Status| {
@@ -201,11 +201,11 @@ fn sentence(view: &WorkflowView, now: Timestamp) -> String {
         }
         WorkflowStatus::Succeeded => format!("Succeeded {when}, {} jobs", ends.total),
         WorkflowStatus::Failed => format!(
-            "Failed {when}: {} dead, {} cancelled of {}; run them again with: punctual workflows retry {id}",
+            "Failed {when}: {} dead, {} cancelled of {}; retry them: punctual workflows retry {id}",
             ends.dead, ends.cancelled, ends.total
         ),
         WorkflowStatus::Cancelled => format!(
-            "Cancelled {when}: {} of {} jobs; run them with: punctual workflows retry {id}",
+            "Cancelled {when}: {} of {} jobs; retry them: punctual workflows retry {id}",
             ends.cancelled, ends.total
         ),
     }

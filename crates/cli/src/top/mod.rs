@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what is read from the store? | `poller` |
+//! | what is read from the store? | `snapshot`; how: `poller` |
 //! | how are jobs per second computed? | `rates` |
 //! | what is on the screen? | `state` |
 //! | what does a key do? | `keys` |
@@ -16,6 +16,7 @@ mod keys;
 mod poller;
 mod rates;
 mod screen;
+mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -38,8 +39,9 @@ use tokio::{
 
 use self::{
     draw::Theme,
-    poller::{Poller, Snapshot},
+    poller::Poller,
     screen::Screen,
+    snapshot::Snapshot,
     state::{Action, Details, Effect, State, StatusLine, Subject},
 };
 use crate::{

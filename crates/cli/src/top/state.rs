@@ -6,8 +6,8 @@ use std::time::Duration;
 use punctual::{JobId, Timestamp, admin::JobView};
 
 use super::{
-    poller::{QueueRow, Snapshot},
     rates::Rates,
+    snapshot::{QueueRow, Snapshot},
 };
 use crate::text::Line;
 

@@ -26,7 +26,7 @@ pub struct BulkDone {
     /// Jobs that were changed.
     pub changed: u64,
     /// Jobs that were skipped because their state changed meanwhile and the action no longer applied.
-    pub passed_over: u64,
+    pub skipped: u64,
     /// Whether `on_page` stopped the action before all jobs were processed.
     pub more: bool,
 }
@@ -73,7 +73,7 @@ impl Admin {
             let answers = self.punctual.store().change(jobs.iter().map(change).collect()).await?;
             let changed = answers.iter().filter(|answer| **answer == Changed::Done).count() as u64;
             done.changed += changed;
-            done.passed_over += answers.len() as u64 - changed;
+            done.skipped += answers.len() as u64 - changed;
             if on_page(done).is_break() {
                 done.more = true;
                 break;

@@ -32,7 +32,7 @@ pub struct ScheduleView {
     /// Its cron expression.
     pub cron: String,
     /// The cron expression in words.
-    pub in_words: String,
+    pub cron_description: String,
     /// The time zone of the cron expression.
     pub zone: String,
     /// Whether it is enabled; otherwise it is paused, or has a problem.
@@ -73,9 +73,9 @@ pub struct ScheduleView {
     pub payload_preview: Value,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When an operator or its owner last changed, triggered or backfilled it.
+    /// When it was last changed, triggered or backfilled; its occurrences are not changes.
     pub updated_at: Timestamp,
-    /// The actor of the last change.
+    /// The actor of the last change; `punctual` if Punctual disabled or corrected it.
     pub updated_by: String,
 }
 
@@ -87,7 +87,7 @@ impl ScheduleView {
             id: schedule.id,
             name: spec.name.clone(),
             cron: spec.cron.clone(),
-            in_words: spec.timing().map_or_else(|problem| problem.to_string(), |timing| timing.describe()),
+            cron_description: spec.timing().map_or_else(|problem| problem.to_string(), |timing| timing.describe()),
             zone: spec.zone.clone(),
             enabled: schedule.enabled,
             problem: schedule.problem.clone(),
@@ -272,7 +272,7 @@ impl Admin {
                 if job.existing { filled.existing += 1 } else { filled.enqueued.push(job.id) }
             }
         }
-        let what = format!("filled from {since} to {until}: {} jobs", filled.enqueued.len());
+        let what = format!("backfilled from {since} to {until}: {} jobs", filled.enqueued.len());
         self.edit(name, &what, |_, _| Ok(Some(Vec::new()))).await?;
         Ok(filled)
     }

@@ -2,7 +2,9 @@
 
 use punctual_core::{
     Job, JobError, JobId, Json, Occurrence, OnParentFailure, Progress, RetryPolicy, Status, Timestamp, WorkerId,
-    WorkflowId, redact,
+    WorkflowId,
+    death::{Death, reason_of_death},
+    redact,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -96,6 +98,18 @@ pub struct JobView {
 }
 
 impl JobView {
+    /// The reason why the job is dead, to follow "dead for 5 min, "; only meaningful for dead jobs.
+    pub fn reason_of_death(&self) -> String {
+        reason_of_death(&Death {
+            error: self.error.as_ref(),
+            attempt: self.attempt,
+            max_attempts: self.max_attempts,
+            crash_count: self.crash_count,
+            max_crashes: self.max_crashes,
+            retry: self.retry.clone(),
+        })
+    }
+
     /// Creates the view of a job.
     pub fn of(job: &Job) -> Self {
         let (spec, options) = (&job.spec, &job.spec.options);

@@ -381,9 +381,10 @@ pub struct Schedule {
     pub last_job: Option<JobId>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its definition was last changed.
+    /// When its definition or its state was last changed, by the author of the last change. Not when its cursor
+    /// advances: that is the time of the occurrence, [`last_run_at`](Self::last_run_at).
     pub updated_at: Timestamp,
-    /// The author of the last change.
+    /// The author of the last change: an operator, its owner, or `punctual`.
     pub updated_by: String,
 }
 

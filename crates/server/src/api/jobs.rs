@@ -248,7 +248,7 @@ pub(crate) async fn bulk(request: RequestContext, query: BulkQuery, _: Nothing) 
             "a bulk action needs a filter; expected status, queue, name, user, correlation, tag, schedule, since or until",
         ));
     }
-    let stop_at_max = |done: BulkDone| match done.changed + done.passed_over {
+    let stop_at_max = |done: BulkDone| match done.changed + done.skipped {
         jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };

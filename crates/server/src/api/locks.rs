@@ -22,7 +22,7 @@ pub(crate) struct Freed {
 
 pub(crate) async fn free(request: RequestContext, Named { name }: Named, _: Nothing) -> Result<Freed, Problem> {
     let freed = request.admin().unlock(&name).await?;
-    tracing::info!(lock = name, actor = request.caller.name(), freed, "freed a lock");
+    tracing::info!(lock = name, actor = request.caller.name(), freed, "released a lock of any owner");
     Ok(Freed { freed })
 }
 

@@ -90,11 +90,7 @@ fn sentence(job: &JobView, attempts: &[Attempt], now: punctual_core::Timestamp) 
         Status::Failed | Status::Retrying => {
             format!("Failed {}, next attempt {}.", components::times(attempt), components::relative(job.run_at, now))
         }
-        Status::Dead => format!(
-            "Dead {} after {}, no retries left.",
-            ago(job.finished_at),
-            components::plural(attempt.into(), "attempt", "attempts")
-        ),
+        Status::Dead => format!("Dead {}, {}.", ago(job.finished_at), job.reason_of_death()),
         Status::Cancelled => format!("Cancelled {}.", ago(job.finished_at)),
         Status::Deleted => "Deleted; removed by retention later.".to_owned(),
     }

@@ -392,14 +392,14 @@ pub(super) async fn bulk(context: PageContext, bulk: JobListQuery) -> Answer {
         if bulk.filter() == Filter::default() {
             return Err(Problem::invalid("status", "a bulk action needs a filter"));
         }
-        let stop_at_max = |done: BulkDone| match done.changed + done.passed_over {
+        let stop_at_max = |done: BulkDone| match done.changed + done.skipped {
             jobs if jobs >= BULK_MAX_JOBS => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
         let done = admin.bulk(verb, bulk.filter(), stop_at_max).await?;
         let more = if done.more { "; more jobs match" } else { "" };
-        let passed = if done.passed_over > 0 {
-            format!("; {} skipped (state changed meanwhile)", components::number(done.passed_over))
+        let passed = if done.skipped > 0 {
+            format!("; {} skipped (state changed meanwhile)", components::number(done.skipped))
         } else {
             String::new()
         };

@@ -1,6 +1,6 @@
 //! The layout around every page: head, navigation, title and messages.
 
-use axum::response::Response;
+use axum::{http::StatusCode, response::Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::{
@@ -54,8 +54,17 @@ fn head(title: &str) -> Markup {
     }
 }
 
+impl PageContext {
+    /// A page with the layout.
+    pub(super) fn html(&self, page: Page<'_>, content: &Markup) -> Response {
+        let mut response = document(StatusCode::OK, self::page(self, page, content));
+        self.clear_flash(&mut response);
+        response
+    }
+}
+
 /// A page with the navigation.
-pub(super) fn page(context: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
+fn page(context: &PageContext, page: Page<'_>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -98,7 +107,7 @@ fn navigation(context: &PageContext, under: &str) -> Markup {
                         span.muted title="The token of this session" { (name) }
                         @if context.request.caller.session().is_some() { button.quiet type="submit" { "Log out" } }
                     },
-                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual token create`." { "no authentication" },
+                    None => span.muted title="No tokens exist: every user of this machine has full access. Create one with `punctual tokens create`." { "no authentication" },
                 }
             }
         }

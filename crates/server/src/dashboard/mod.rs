@@ -158,7 +158,7 @@ struct Proof {
 impl PageRoute {
     async fn serve(&self, app: Arc<App>, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
-        let caller = match auth::authenticate(&app, &parts.headers).await {
+        let caller = match auth::authenticate(&app.tokens, &parts.headers).await {
             Ok(caller) => caller,
             Err(problem) if problem.code == Code::Unauthorized => return session::send_to_login(&parts),
             Err(problem) => return layout::bare_problem(problem),

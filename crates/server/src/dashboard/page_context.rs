@@ -10,7 +10,6 @@ use maud::Markup;
 use punctual_client::Admin;
 use punctual_core::{Role, Timestamp};
 
-use super::layout;
 use crate::{app::App, auth, request::RequestContext};
 
 /// Cookie with the message that the next page shows after an action.
@@ -60,20 +59,18 @@ impl PageContext {
             .map(|(message, _)| message.chars().take(FLASH_MAX_CHARS).collect())
     }
 
+    /// Removes the message once a page has shown it.
+    pub(super) fn clear_flash(&self, response: &mut Response) {
+        if self.flash().is_some() {
+            add_cookie(response, &format!("{FLASH_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
+        }
+    }
+
     /// The server's origin, as the browser addresses it.
     pub(super) fn origin(&self) -> String {
         let host =
             self.request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7878");
         format!("{}://{host}", if self.app().has_tls { "https" } else { "http" })
-    }
-
-    /// A page with the layout.
-    pub(super) fn html(&self, page: layout::Page<'_>, content: &Markup) -> Response {
-        let mut response = html(StatusCode::OK, layout::page(self, page, content));
-        if self.flash().is_some() {
-            add_cookie(&mut response, &format!("{FLASH_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
-        }
-        response
     }
 
     /// Redirects to the page of the form, or to `to`, which shows the message.

@@ -48,7 +48,7 @@ fn row(context: &PageContext, schedule: &ScheduleView) -> Markup {
     html! {
         tr {
             td.main { a href={ "/schedules/" (components::part(&schedule.name)) } title=[schedule.description.as_deref()] { (schedule.name) } (mark(schedule)) }
-            td title=(schedule.cron) { (schedule.in_words) }
+            td title=(schedule.cron) { (schedule.cron_description) }
             td.wide { (schedule.zone) }
             td.wide { a.quiet href=(components::query("/jobs", &[("schedule", Some(&schedule.name))])) { (schedule.job) } }
             td.num { (components::when_some(schedule.next_run_at, context.now)) }
@@ -115,7 +115,7 @@ pub(super) async fn show(context: PageContext, Named { name }: Named) -> Answer 
 
 fn summary(context: &PageContext, schedule: &ScheduleView) -> String {
     let next = schedule.next_run_at.map_or_else(|| "never".to_owned(), |at| components::relative(at, context.now));
-    format!("{}, {}; next run {next}.", schedule.in_words.trim_end_matches('.'), schedule.zone)
+    format!("{}, {}; next run {next}.", schedule.cron_description.trim_end_matches('.'), schedule.zone)
 }
 
 fn facts(context: &PageContext, schedule: &ScheduleView) -> Markup {

@@ -97,7 +97,7 @@ fn refuse(to: Option<&str>, problem: &Problem) -> Response {
 pub(super) async fn log_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let end = async {
-        let caller = auth::authenticate(&app, &parts.headers).await?;
+        let caller = auth::authenticate(&app.tokens, &parts.headers).await?;
         let body = app.limits.read(&parts.headers, body).await?;
         let proof = form_urlencoded::parse(&body).find(|(name, _)| name == "csrf").map(|(_, proof)| proof.into_owned());
         auth::check_csrf(&caller, proof.as_deref().map(str::as_bytes))?;
@@ -139,7 +139,7 @@ fn form(to: Option<&str>, problem: Option<&str>) -> Markup {
         "Log in",
         &html! {
             h1 { "Punctual" }
-            p.muted { "Log in with a token. Create one with " code { "punctual token create NAME --role admin" } "." }
+            p.muted { "Log in with a token. Create one with " code { "punctual tokens create NAME --role admin" } "." }
             @if let Some(problem) = problem { p.wrong role="alert" { (problem) } }
             form method="post" action="/login" {
                 @if let Some(to) = to { input type="hidden" name="to" value=(to); }

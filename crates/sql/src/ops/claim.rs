@@ -181,9 +181,11 @@ fn take_limited(
     let plain = queues.served(lanes(tx, request)?);
     let keyed = queues.served(choice::lanes(tx, request)?);
     let chosen = choice::choose(tx, request, queues, (&plain, &keyed))?;
+    let records = chosen.records(tx.now, |_| true);
+    choice::record(tx, &records)?;
     claimed.jobs = assign_all(tx, request, &chosen.jobs)?;
     chosen.jobs.iter().try_for_each(|job| queue_limits::take(tx, job.entry()))?;
-    claimed.opens_at = chosen.evaluate_keys(tx, queues)?.into_iter().chain(next_wakeup).min();
+    claimed.opens_at = choice::evaluate_keys(tx, queues, &records)?.into_iter().chain(next_wakeup).min();
     Ok(())
 }
 
@@ -380,7 +382,7 @@ fn assign(tx: &mut Tx<'_>, request: &ClaimRequest, job: &ReadyJob<'_>, queued: Q
         flow,
         limit_key: limit_key.clone(),
     };
-    running.insert(tx, id)?;
+    running.insert(tx.db, id)?;
     tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
     tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at));
     let claimed = ClaimedJob {

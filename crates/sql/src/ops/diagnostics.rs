@@ -45,7 +45,7 @@ fn indexes(db: &dyn Db) -> StoreResult<Diagnostic> {
         0 => "job indexes are consistent".to_owned(),
         _ => format!("{misplaced} jobs have inconsistent index entries"),
     };
-    Ok(diagnostic("places", misplaced == 0, message))
+    Ok(diagnostic("indexes", misplaced == 0, message))
 }
 
 /// Every event must be reachable from its job's last one.

@@ -87,13 +87,8 @@ impl Family {
     /// Determines the state of a new job's parents.
     pub(crate) fn of(relatives: &Relatives<'_>, job: &NewJob) -> StoreResult<Self> {
         relatives.check_node(job)?;
-        let mut statuses = Vec::new();
-        for id in &job.parents {
-            let known = relatives.parents.get(id).and_then(|parent| parent.status);
-            let status = known.filter(|status| *status != Status::Deleted).ok_or(StoreError::UnknownParent(*id))?;
-            statuses.push((*id, status));
-        }
-        let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &statuses);
+        let status = |id: JobId| relatives.parents.get(&id).and_then(|parent| parent.status);
+        let (next, fates) = flow::begin_with(job.spec.options.on_parent_failure, &job.parents, status)?;
         Ok(Self { next, parents: job.parents.iter().copied().zip(fates).collect() })
     }
 

@@ -219,7 +219,7 @@ impl NewRecord<'_> {
             flow: spec.workflow_id.is_some(),
             limit_key,
         };
-        running.insert(tx, job.id.to_bytes())?;
+        running.insert(tx.db, job.id.to_bytes())?;
         // A job that runs at most once and was started by the other store must not be started again here.
         let attempt = AttemptId { job: job.id, run: job.run };
         settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)

@@ -1,13 +1,12 @@
 //! Lists of jobs, each read from an index in its order, with a maximum number of rows scanned per page.
 
-use punctual_core::{
-    Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
-};
+use punctual_core::{Filter, Job, JobId, JobPage, Order, Page, Status, StoreResult, Timestamp, filter::Attributes};
 
 use super::{read, rows, statements as sql};
 use crate::db::{Db, GoOn, Row, Statement, params};
+use crate::labels::label_of;
 use crate::level::Level;
-use crate::list::{self, Key, bad_cursor, merge};
+use crate::list::{self, Key, SourceScan, merge};
 
 /// The matches of one source, as row numbers of jobs.
 type Found<K> = list::Found<K, i64>;
@@ -28,27 +27,19 @@ fn scan<K: Copy>(
     fetch: impl Fn(K, usize, &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>) -> StoreResult<()>,
     mut check: impl FnMut(&dyn Row) -> StoreResult<(K, i64, bool)>,
 ) -> StoreResult<Found<K>> {
-    let mut found = Found { fitting: Vec::new(), stopped: None };
-    let (mut scanned, mut count) = (0, limit.max(1));
+    let (mut scan, mut count) = (SourceScan::new(limit), limit.max(1));
     loop {
-        let before = scanned;
+        let (mut rows, mut goes_on) = (0, true);
         fetch(from, count, &mut |row| {
             let (key, seq, fits) = check(row)?;
-            scanned += 1;
-            if fits {
-                found.fitting.push((key, seq));
-            }
-            let full = found.fitting.len() == limit || scanned == LIST_MAX_SCANNED_ROWS;
-            if full {
-                found.stopped = Some(key);
-            }
-            from = key;
-            Ok(!full)
+            (from, rows) = (key, rows + 1);
+            goes_on = scan.add(key, fits.then_some(seq));
+            Ok(goes_on)
         })?;
-        if found.stopped.is_some() || scanned - before < count {
-            return Ok(found);
+        if !goes_on || rows < count {
+            return Ok(scan.found);
         }
-        count = (8 * count).min(LIST_MAX_SCANNED_ROWS - scanned);
+        count = (8 * count).min(scan.rows_left());
     }
 }
 
@@ -70,16 +61,11 @@ impl<'r> ListedJob<'r> {
     /// Checks the job against the filter, except for status and time.
     fn fits(&self, filter: &Filter) -> StoreResult<bool> {
         let Self { queue, name, row, user_column } = *self;
-        let same = |selected: &Option<String>, found: Option<&str>| {
-            selected.as_deref().is_none_or(|value| found == Some(value))
-        };
-        if !same(&filter.queue, Some(queue)) || !same(&filter.name, Some(name)) {
+        let (user_id, correlation_id) = (row.get(user_column)?, row.get(user_column + 1)?);
+        if !filter.selects_attributes(Attributes { queue, name, user_id, correlation_id }) {
             return Ok(false);
         }
-        if !same(&filter.user_id, row.get(user_column)?) || !same(&filter.correlation_id, row.get(user_column + 1)?) {
-            return Ok(false);
-        }
-        if filter.tag.is_none() && filter.schedule.is_none() {
+        if !filter.depends_on_options() {
             return Ok(true);
         }
         Ok(filter.selects_options(&rows::document(row, user_column + 2)?.unwrap_or_default()))
@@ -89,36 +75,22 @@ impl<'r> ListedJob<'r> {
 // Newest first: one source, keyed by id.
 
 fn newest(db: &dyn Db, filter: &Filter, page: &Page) -> StoreResult<JobPage> {
-    let after = page.after.as_deref().map(str::parse::<JobId>).transpose().map_err(|_| bad_cursor(page))?;
-    let before = after.unwrap_or(JobId::from_bits(u128::MAX));
+    let before = list::begin_id(page)?.unwrap_or(JobId::from_bits(u128::MAX));
     let found = scan_newest(db, filter, before, page.limit)?;
     let jobs = load(db, found.fitting.iter().map(|(_, seq)| *seq))?;
     Ok(JobPage { jobs, next: found.stopped.map(|id: JobId| id.to_string()) })
-}
-
-/// The labels that a filter requires, the most selective kind first.
-fn labels(filter: &Filter) -> impl Iterator<Item = (&'static str, &str)> {
-    let labels = [
-        ("correlation", &filter.correlation_id),
-        ("schedule", &filter.schedule),
-        ("user", &filter.user_id),
-        ("tag", &filter.tag),
-    ];
-    labels.into_iter().filter_map(|(kind, value)| Some((kind, value.as_deref()?)))
 }
 
 fn scan_newest(db: &dyn Db, filter: &Filter, before: JobId, limit: usize) -> StoreResult<Found<JobId>> {
     let check = |row: &dyn Row| {
         let id = JobId::from_bytes(row.get(1)?);
         let status: Status = rows::word(row, 2)?;
-        let has_status =
-            if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) };
         let in_time = filter.since.is_none_or(|since| id.timestamp() >= since)
             && filter.until.is_none_or(|until| id.timestamp() < until);
         let candidate = ListedJob::of(row, 3)?;
-        Ok((id, row.get(0)?, has_status && in_time && candidate.fits(filter)?))
+        Ok((id, row.get(0)?, filter.selects_status(status) && in_time && candidate.fits(filter)?))
     };
-    let label = labels(filter).next();
+    let label = label_of(filter);
     let fetch = |before: JobId, count: usize, each: &mut dyn FnMut(&dyn Row) -> StoreResult<GoOn>| {
         let before = before.to_bytes();
         match (label, &filter.name) {

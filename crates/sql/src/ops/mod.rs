@@ -5,7 +5,7 @@
 //! |---|---|
 //! | which statements are there? | `statements` |
 //! | how do they implement the port? | `store` |
-//! | what is the state of one operation? | `tx`; of one that changes no job: `edit` |
+//! | what is the state of one operation, and what ends it? | `tx`, `finish`; of one that changes no job: `edit` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | which claims have expired, or are of one worker? | `leases` |
 //! | in which index is a job, and which worker runs it? | `ready`, `running` |
@@ -29,6 +29,7 @@ pub(crate) mod claim;
 pub(crate) mod diagnostics;
 pub(crate) mod edit;
 pub(crate) mod enqueue;
+pub(crate) mod finish;
 pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod independent_batches;

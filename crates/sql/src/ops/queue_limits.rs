@@ -7,7 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use punctual_core::{ClaimRequest, Limits, Rate, StoreResult, Timestamp, limiter::LimitUsage};
+use punctual_core::{
+    ClaimRequest, Limits, Rate, StoreResult, Timestamp,
+    limiter::{KeyState, LimitUsage},
+};
 
 use super::{
     queue_controls::QueueControls,
@@ -155,18 +158,18 @@ pub(super) fn evaluate(tx: &Tx<'_>, controls: &QueueControls, keys: &[Key<'_>]) 
     let (usages, names) = (key_usages(tx, controls, keys)?, names(tx, keys)?);
     let (mut first_opens_at, mut lines) = (None, Vec::new());
     for (((queue, key), usage), names) in keys.iter().zip(&usages).zip(&names) {
-        let limits = controls.limits(queue);
-        if limits.key_free(usage, tx.now) > 0 {
-            // Claims take either no suspects or only suspects; each kind needs its own head.
-            let lanes = names.iter().flat_map(|name| [false, true].map(|suspects| Lane::new(*queue, name, suspects)));
-            lines.extend(lanes.map(|lane| ((*queue, *key), lane, 1)));
-            continue;
-        }
-        // A freed slot leads to a re-evaluation; the passing of time needs a wakeup.
-        let opens_at = limits.key_rate.map(|rate| rate.opens_at(&usage.starts, tx.now));
-        if let Some(opens_at) = opens_at.filter(|at| *at > tx.now && !names.is_empty()) {
-            wake_at(tx, opens_at, queue, key)?;
-            first_opens_at = first_opens_at.into_iter().chain([opens_at]).min();
+        match controls.limits(queue).key_state(usage, tx.now) {
+            KeyState::Open => {
+                // Claims take either no suspects or only suspects; each kind needs its own head.
+                let lanes =
+                    names.iter().flat_map(|name| [false, true].map(|suspects| Lane::new(*queue, name, suspects)));
+                lines.extend(lanes.map(|lane| ((*queue, *key), lane, 1)));
+            }
+            KeyState::OpensAt(at) if !names.is_empty() => {
+                wake_at(tx, at, queue, key)?;
+                first_opens_at = first_opens_at.into_iter().chain([at]).min();
+            }
+            KeyState::OpensAt(_) | KeyState::Full => {}
         }
     }
     let turns = turns(tx, controls, lines.iter().map(|(key, ..)| *key))?;

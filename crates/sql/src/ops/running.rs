@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
 
-use super::{rows, statements as sql, tx::Tx};
+use super::{rows, statements as sql};
 use crate::db::{Db, Row, Statement, params};
 use crate::level::Level;
 
@@ -74,8 +74,8 @@ impl Running {
     }
 
     /// Inserts the row.
-    pub(crate) fn insert(&self, tx: &Tx<'_>, id: [u8; 16]) -> StoreResult<()> {
-        tx.write(
+    pub(crate) fn insert(&self, db: &dyn Db, id: [u8; 16]) -> StoreResult<()> {
+        db.write(
             sql::INSERT_RUNNING,
             params![
                 id,

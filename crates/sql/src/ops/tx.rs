@@ -13,7 +13,7 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::{edit::Edit, flow, queue_limits, running::Running, statements as sql};
+use super::{edit::Edit, running::Running, statements as sql};
 use crate::db::{Db, JobDb, Statement, Value, params};
 
 /// An operation in progress. The surrounding transaction belongs to the writer, or to the caller of `enqueue_in`.
@@ -266,14 +266,6 @@ impl<'c> Tx<'c> {
         }
         Ok(())
     }
-}
-
-/// Applies the consequences of finished jobs, re-evaluates the limits of the touched keys, and writes the counters. The
-/// last step of every operation.
-pub(crate) fn finish(tx: &mut Tx<'_>) -> StoreResult<()> {
-    flow::follow(tx)?;
-    queue_limits::evaluate_touched(tx)?;
-    tx.write_counters()
 }
 
 /// An event of a job.

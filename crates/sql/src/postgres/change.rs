@@ -20,7 +20,7 @@ use super::{
     flow::{self, FlowWriter, Tables},
     keys,
     locking::{self, LockedJob},
-    partition_creation, partition_retention, queue_limits, rows,
+    partition_retention, queue_limits, rows,
     session::Unit,
     statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -53,7 +53,7 @@ pub(crate) async fn change_and_enqueue(
             Err(error)
                 if error::is_concurrent_change(&error)
                     || error::is_retryable(&error)
-                    || partition_creation::is_conflict(&error) => {}
+                    || error::is_partition_conflict(&error) => {}
             Err(error) => return Err(store.sessions.error(error)),
         }
     }

@@ -78,11 +78,11 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
 
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
-    let mode = ScanMode::begin(store);
+    let mode = ScanMode::begin(&store.scan_bounds);
     reset_if_late(store);
     let take = async {
         if store.scan_bounds.may_be_due(store.clock_now()) {
-            promote_since(store, mode.due_bound(store), limits::PROMOTE_MAX_JOBS).await?;
+            promote_since(store, mode.due_bound(&store.scan_bounds), limits::PROMOTE_MAX_JOBS).await?;
         }
         refresh_and_take(store, request, source, &mode).await.map_err(error)
     };
@@ -170,7 +170,7 @@ async fn take(store: &Core, request: &ClaimRequest, source: &Source, mode: &Scan
 
 /// Whether the jobs that a claim requests are handed out by a dispatcher. Suspects never are.
 async fn dispatches(store: &Core, request: &ClaimRequest, queues: &queues::QueueSnapshot) -> sqlx::Result<bool> {
-    Ok(!request.suspects && queues::is_closed(store, queues).await?)
+    Ok(!request.suspects && queues::is_closed(&store.sessions, queues).await?)
 }
 
 /// Takes jobs that become due within the period that the request allows, if it has room for more.

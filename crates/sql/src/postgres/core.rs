@@ -5,8 +5,8 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 
 use super::{
-    clock::ServerClock, lanes::Lanes, maintenance::Maintenance, options::Options, partitions::Days, queues::Queues,
-    scan_bounds::ScanBounds, session::Sessions, statements::DispatchedBy, wake::Hints,
+    clock::ServerClock, lanes::Lanes, maintenance_state::Maintenance, options::Options, partitions::Days,
+    queues::Queues, scan_bounds::ScanBounds, session::Sessions, statements::DispatchedBy, wake::Hints,
 };
 
 /// A handle to the state that all operations share.

@@ -17,7 +17,7 @@ pub(crate) async fn check(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
         .await?;
     let diagnostics = vec![
         version(&mut unit).await?,
-        rights(&mut unit).await?,
+        privileges(&mut unit).await?,
         counters(&mut unit).await?,
         indexes(&mut unit).await?,
         histories(&mut unit).await?,
@@ -44,7 +44,7 @@ async fn version(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
 }
 
 /// The role must have the privileges that the hot path and maintenance need.
-async fn rights(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
+async fn privileges(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let missing: Vec<String> = sqlx::query_scalar(
         "select c.relname::text from pg_class c
          where c.relnamespace = current_schema()::regnamespace and c.relname like 'punctual\\_%' and c.relkind in ('r', 'p')
@@ -60,7 +60,7 @@ async fn rights(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     } else {
         format!("the role does not own {}; docs/operations.md says what it needs", missing.join(", "))
     };
-    Ok(diagnostic("rights", ok, message))
+    Ok(diagnostic("privileges", ok, message))
 }
 
 /// The counters must equal the number of rows that they count.
@@ -230,7 +230,7 @@ async fn indexes(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let ok = wrong.is_empty();
     let message =
         if ok { "job indexes are consistent".to_owned() } else { format!("inconsistent: {}", wrong.join(", ")) };
-    Ok(diagnostic("places", ok, message))
+    Ok(diagnostic("indexes", ok, message))
 }
 
 /// Every job must have as many events as its row says.

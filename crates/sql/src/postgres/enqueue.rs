@@ -15,8 +15,8 @@ use super::{
     flow::{self, Beginnings},
     keys, lanes,
     locking::{self, JobStates},
+    old_partitions,
     partition_creation::{self, Effort},
-    partition_retention,
     partitions::Day,
     rows,
     session::Patience,
@@ -54,7 +54,7 @@ pub(crate) async fn enqueue(
             Err(refused) if ids == Ids::New && error::is_unique_violation(&refused) => ids = Ids::Unknown,
             // A parent changed state between being read and being locked.
             Err(refused) if tries < TRIES_MAX && error::is_concurrent_change(&refused) => tries += 1,
-            Err(refused) if tries < TRIES_MAX && partition_creation::is_conflict(&refused) => {
+            Err(refused) if tries < TRIES_MAX && error::is_partition_conflict(&refused) => {
                 tries += 1;
                 // Waits for the process that creates the partition, or creates it if that process was killed.
                 make_days_of(store, jobs, Effort::Any).await?;
@@ -120,7 +120,7 @@ fn has_family(job: &NewJob) -> bool {
 /// Whether a job is scheduled for a day whose partition retention may replace.
 fn any_old(store: &Core, jobs: &[NewJob]) -> bool {
     let now = store.clock_now();
-    jobs.iter().any(|job| partition_retention::is_old(Day::of(job.id.timestamp()), now))
+    jobs.iter().any(|job| old_partitions::is_old(Day::of(job.id.timestamp()), now))
 }
 
 /// What is known about the jobs' ids.
@@ -161,7 +161,7 @@ impl Enqueue<'_> {
         parents: &JobStates,
     ) -> sqlx::Result<Vec<Stored>> {
         if any_old(self.store, jobs) {
-            partition_retention::share(connection).await?;
+            old_partitions::share(connection).await?;
         }
         if keys::need_order(jobs) {
             return self.run_in_order(connection, jobs).await;

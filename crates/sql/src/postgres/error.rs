@@ -3,14 +3,14 @@
 use punctual_core::StoreError;
 use sqlx::Error;
 
-use super::partition_creation;
+use super::partitions::CONSTRAINT_PREFIX;
 
 /// Converts an error for callers of the port. `store` is the address, without secrets.
 pub(crate) fn store_error(store: &str, error: Error) -> StoreError {
     let unreachable = |reason: String| StoreError::Unreachable { store: store.to_owned(), reason };
     match &error {
         // The partition of a row is being created.
-        Error::Database(_) if partition_creation::is_conflict(&error) => StoreError::Busy { waited_ms: 0 },
+        Error::Database(_) if is_partition_conflict(&error) => StoreError::Busy { waited_ms: 0 },
         Error::Database(refused) => match refused.code().as_deref().unwrap_or_default() {
             "53100" => StoreError::Full(refused.to_string()),
             "25006" => StoreError::ReadOnlyServer { store: store.to_owned(), reason: refused.to_string() },
@@ -58,6 +58,15 @@ pub(crate) fn is_invalid_json(error: &Error) -> bool {
 /// Whether a statement named a partition that was removed meanwhile.
 pub(crate) fn is_partition_gone(error: &Error) -> bool {
     matches!(error, Error::Database(refused) if refused.code().as_deref() == Some("42P01"))
+}
+
+/// Whether a row was rejected because the partition of its day is being created, or was attached while the row was
+/// routed to the default partition.
+pub(crate) fn is_partition_conflict(error: &Error) -> bool {
+    let Some(rejected) = error.as_database_error() else { return false };
+    // The bounds of a partition are a check without a name.
+    rejected.code().as_deref() == Some("23514")
+        && rejected.constraint().is_none_or(|name| name.starts_with(CONSTRAINT_PREFIX))
 }
 
 /// Wraps an error of the store so that it passes through code that returns the server's errors.

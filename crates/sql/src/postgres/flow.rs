@@ -67,12 +67,9 @@ impl<'a> Beginnings<'a> {
         let mut statuses: HashMap<JobId, Status> = stored.iter().map(|(id, job)| (*id, job.status)).collect();
         let mut by_job = HashMap::new();
         for job in jobs {
-            let status = |id: &JobId| {
-                let status = statuses.get(id).copied().filter(|status| *status != Status::Deleted);
-                status.map(|status| (*id, status)).ok_or_else(|| error::refuse(StoreError::UnknownParent(*id)))
-            };
-            let parents = job.parents.iter().map(status).collect::<sqlx::Result<Vec<_>>>()?;
-            let (next, fates) = flow::begin(job.spec.options.on_parent_failure, &parents);
+            let policy = job.spec.options.on_parent_failure;
+            let (next, fates) =
+                flow::begin_with(policy, &job.parents, |id| statuses.get(&id).copied()).map_err(error::refuse)?;
             let begins = match next {
                 Next::Start => Status::Queued,
                 Next::Wait(_) => Status::Waiting,

@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use punctual_core::{
-    Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, limits::LIST_MAX_SCANNED_ROWS,
-};
+use punctual_core::{Filter, Job, JobId, JobPage, Order, Page, Status, StoreError, Timestamp, filter::Attributes};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
@@ -12,7 +10,10 @@ use super::{
     read, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
-use crate::list::{self, Found, Key, bad_cursor};
+use crate::{
+    labels::label_of,
+    list::{self, Found, Key, SourceScan},
+};
 
 /// Number of rows fetched first, and by each further fetch: most pages are full after the first.
 const CHUNKS: (usize, usize) = (200, 5_000);
@@ -20,11 +21,9 @@ const CHUNKS: (usize, usize) = (200, 5_000);
 pub(crate) async fn list(store: &Core, filter: &Filter, page: &Page) -> Result<JobPage, StoreError> {
     let error = |error| store.sessions.error(error);
     let listed = if filter.order() == Order::Newest {
-        let after = page.after.as_deref().map(str::parse::<JobId>).transpose().map_err(|_| bad_cursor(page))?;
-        newest(store, filter, page, after).await
+        newest(store, filter, page, list::begin_id(page)?).await
     } else {
-        let after = list::begin(page)?;
-        timed(store, filter, page, after).await
+        timed(store, filter, page, list::begin(page)?).await
     };
     listed.map_err(error)
 }
@@ -83,15 +82,8 @@ async fn newest(store: &Core, filter: &Filter, page: &Page, after: Option<JobId>
     let first = (until, JobId::from_bits(0));
     let from = after.map_or(first, |id| first.min((id.timestamp(), id)));
     let since = filter.since.unwrap_or(Timestamp::MIN);
-    let labels = [
-        ("correlation", &filter.correlation_id),
-        ("schedule", &filter.schedule),
-        ("user", &filter.user_id),
-        ("tag", &filter.tag),
-    ];
-    let label = labels.into_iter().find_map(|(kind, value)| Some(ListSource::Label(kind, value.as_deref()?)));
-    let source = match label {
-        Some(label) => label,
+    let source = match label_of(filter) {
+        Some((kind, value)) => ListSource::Label(kind, value),
         None if filter.name.is_some() => ListSource::Lanes(lanes(store, filter).await?),
         None => ListSource::Newest,
     };
@@ -134,7 +126,7 @@ impl Candidate {
             (Some(_), None) => None,
             (Some(selected), Some(found)) => Some(selected == found),
         };
-        let status = self.status.map(|status| has_selected_status(filter, status));
+        let status = self.status.map(|status| filter.selects_status(status));
         let user = is_selected(&filter.user_id, None);
         let (correlation, tag) = (is_selected(&filter.correlation_id, None), is_selected(&filter.tag, None));
         let (queue, name) = (is_selected(&filter.queue, queue), is_selected(&filter.name, name));
@@ -145,10 +137,6 @@ impl Candidate {
             all.into_iter().all(|found| found.is_some()).then_some(true)
         }
     }
-}
-
-fn has_selected_status(filter: &Filter, status: Status) -> bool {
-    if filter.statuses.is_empty() { status != Status::Deleted } else { filter.statuses.contains(&status) }
 }
 
 /// The selected jobs among the candidates whose attributes do not decide, found by reading the jobs.
@@ -166,16 +154,16 @@ async fn selected(store: &Core, filter: &Filter, candidates: &[Candidate]) -> sq
 
 /// Whether a job is selected, by its row of the statement `LIST_DETAILS`.
 fn job_fits(filter: &Filter, row: &PgRow) -> sqlx::Result<bool> {
-    let same = |selected: &Option<String>, column| -> sqlx::Result<bool> {
-        Ok(selected.is_none() || row.try_get::<Option<&str>, _>(column)? == selected.as_deref())
+    let attributes = Attributes {
+        queue: row.try_get(2)?,
+        name: row.try_get(3)?,
+        user_id: row.try_get(4)?,
+        correlation_id: row.try_get(5)?,
     };
-    if !has_selected_status(filter, rows::word(row, 1)?) || !same(&filter.queue, 2)? || !same(&filter.name, 3)? {
+    if !filter.selects_status(rows::word(row, 1)?) || !filter.selects_attributes(attributes) {
         return Ok(false);
     }
-    if !same(&filter.user_id, 4)? || !same(&filter.correlation_id, 5)? {
-        return Ok(false);
-    }
-    if filter.tag.is_none() && filter.schedule.is_none() {
+    if !filter.depends_on_options() {
         return Ok(true);
     }
     Ok(filter.selects_options(&rows::document(row, 6)?.unwrap_or_default()))
@@ -243,25 +231,20 @@ impl Scan<'_> {
     /// Scans a source until the page is full, the maximum number of rows is reached, or the source ends.
     async fn run(&self, source: &ListSource<'_>) -> sqlx::Result<Found<Position, JobId>> {
         let Self { store, filter, mut from, bound, limit } = *self;
-        let mut found = Found { fitting: Vec::new(), stopped: None };
-        let (mut scanned, mut chunk) = (0, CHUNKS.0);
+        let (mut scan, mut chunk) = (SourceScan::new(limit), CHUNKS.0);
         loop {
             let rows = source.fetch(store, from, bound, chunk).await?;
             let candidates = rows.iter().map(|row| Candidate::read(store, row)).collect::<sqlx::Result<Vec<_>>>()?;
             let selected = selected(store, filter, &candidates).await?;
             for candidate in candidates {
                 from = candidate.position;
-                scanned += 1;
-                if candidate.fits(filter).unwrap_or_else(|| selected.contains(&from.1)) {
-                    found.fitting.push((from, from.1));
-                }
-                if found.fitting.len() == limit || scanned == LIST_MAX_SCANNED_ROWS {
-                    found.stopped = Some(from);
-                    return Ok(found);
+                let fits = candidate.fits(filter).unwrap_or_else(|| selected.contains(&from.1));
+                if !scan.add(from, fits.then_some(from.1)) {
+                    return Ok(scan.found);
                 }
             }
             if rows.len() < chunk {
-                return Ok(found);
+                return Ok(scan.found);
             }
             chunk = CHUNKS.1;
         }

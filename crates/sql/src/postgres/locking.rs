@@ -15,7 +15,7 @@ use punctual_core::{Job, JobId, Status, Timestamp};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    partition_retention,
+    old_partitions,
     partitions::{self, Day},
     rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
@@ -66,9 +66,9 @@ pub(crate) async fn lock(
 ) -> sqlx::Result<Option<JobStates>> {
     let (uuids, _) = ids_and_times(ids);
     let seen = states(connection, ids).await?;
-    let is_old = |at: Timestamp| partition_retention::is_old(Day::of(at), now);
+    let is_old = |at: Timestamp| old_partitions::is_old(Day::of(at), now);
     if seen.iter().any(|(id, job)| is_old(id.timestamp()) || job.finished_at.is_some_and(is_old)) {
-        partition_retention::share(connection).await?;
+        old_partitions::share(connection).await?;
     }
     sqlx::query(*sql::CHANGE_HOLD_RUNNING).bind(&uuids).execute(&mut *connection).await?;
     lock_ready_and_due(connection, &seen).await?;

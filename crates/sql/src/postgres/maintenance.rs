@@ -1,12 +1,7 @@
 //! The engine's own maintenance, most of which runs in one process of the fleet.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use punctual_core::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
@@ -34,101 +29,22 @@ const NARROW_TABLES: [&str; 12] = [
     "punctual_rollups_new",
 ];
 const VACUUM_EVERY: Duration = Duration::from_secs(5);
-/// The interval for a table in which VACUUM could remove nothing: a transaction is open, and each attempt reads the
-/// whole table.
-const VACUUM_IN_VAIN_EVERY: Duration = Duration::from_secs(60);
-/// Fewer dead rows are not worth a VACUUM.
-const FEW_ROWS: i64 = 2_000;
 /// How often each process refreshes its clock and its partitions, and partitions are created ahead.
 const REFRESH_EVERY: Duration = Duration::from_secs(60);
 
 /// The lock of the process that runs maintenance, and its time to live.
 const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
 
-/// The name under which this process takes the lock, and when each task was last executed.
-#[derive(Debug)]
-pub(crate) struct Maintenance {
-    owner: String,
-    done: Mutex<LastRuns>,
-}
-
-#[derive(Debug)]
-struct LastRuns {
-    vacuum: Option<Instant>,
-    refresh: Option<Instant>,
-    /// By table: when it was last vacuumed, and how many dead rows remained, once the server's statistics show it.
-    cleared: HashMap<&'static str, (Instant, Option<i64>)>,
-    /// Events before this time no longer contain data of executions.
-    trimmed_until: Timestamp,
-}
-
-impl Maintenance {
-    pub(crate) fn new() -> Self {
-        Self {
-            owner: format!("{:032x}", fastrand::u128(..)),
-            done: Mutex::new(LastRuns {
-                vacuum: None,
-                refresh: None,
-                cleared: HashMap::new(),
-                trimmed_until: Timestamp::MIN,
-            }),
-        }
-    }
-
-    pub(crate) fn trimmed_until(&self) -> Timestamp {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until
-    }
-
-    /// Records that the data of executions was removed from events up to this time.
-    pub(crate) fn trimmed(&self, until: Timestamp) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until = until;
-    }
-
-    /// Whether a table with this number of dead rows is worth vacuuming.
-    fn is_worth_clearing(&self, table: &'static str, gone: i64) -> bool {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = done.cleared.get(table).copied();
-        let (since, stayed) = last.map_or((Duration::MAX, None), |(at, stayed)| (at.elapsed(), stayed));
-        gone > FEW_ROWS && (gone >= 2 * stayed.unwrap_or_default() || since >= VACUUM_IN_VAIN_EVERY)
-    }
-
-    /// The tables that were vacuumed since the number of remaining rows was last read.
-    fn cleared_lately(&self) -> Vec<&'static str> {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.cleared.iter().filter(|(_, (_, stayed))| stayed.is_none()).map(|(table, _)| *table).collect()
-    }
-
-    fn cleared(&self, table: &'static str) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.cleared.insert(table, (Instant::now(), None));
-    }
-
-    fn stayed(&self, table: &'static str, rows: i64) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.cleared.entry(table).and_modify(|(_, stayed)| *stayed = Some(rows));
-    }
-
-    fn is_due(&self, when: impl Fn(&mut LastRuns) -> &mut Option<Instant>, every: Duration) -> bool {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = when(&mut done);
-        let due = last.is_none_or(|last| last.elapsed() >= every);
-        if due {
-            *last = Some(Instant::now());
-        }
-        due
-    }
-}
-
 pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     // State that each process caches for itself.
-    let refresh = core.upkeep.is_due(|done| &mut done.refresh, REFRESH_EVERY);
+    let refresh = core.upkeep.is_refresh_due(REFRESH_EVERY);
     if refresh || core.server_clock.is_in_doubt() {
         let mut unit = core.sessions.single().await?;
         core.server_clock.measure(&mut unit).await?;
         core.days.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    let lock = core.edit_one(|edit| registry::lock(edit, LOCK.0, &core.upkeep.owner, LOCK.1)).await?;
+    let lock = core.edit_one(|edit| registry::lock(edit, LOCK.0, core.upkeep.owner(), LOCK.1)).await?;
     if lock.is_none() {
         return Ok(());
     }
@@ -138,7 +54,7 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
         core.upkeep.stayed(table, gone(&mut unit, table).await?);
     }
     unit.done().await?;
-    if core.upkeep.is_due(|done| &mut done.vacuum, VACUUM_EVERY) && !core.options.transaction_pooler {
+    if core.upkeep.is_vacuum_due(VACUUM_EVERY) && !core.options.transaction_pooler {
         vacuum(core).await?;
     }
     if refresh {

@@ -2,12 +2,14 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how is it opened, and used in an application's transaction? | `store`, `options`; what its operations share: `core` |
+//! | how is it opened? | `store`, `options`; what its operations share: `core` |
+//! | how is it used in an application's transaction? | `store`, `guest` |
 //! | the operations that are not on the hot path | `ports` |
 //! | which tables are there? | `migrations/`, applied by `schema` |
 //! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
 //! | how are the operations of `../ops/` run? | `operations`, on connections of `db`, which execute `shared_statements` with `arguments` |
-//! | how are connections set up? | `url`, `session`, `clock` |
+//! | how are connections set up? | `url`, `connection_settings`, `session`, `clock` |
+//! | which server is it, and how is it cleared for tests? | `server` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
 //! | how do enqueues share a commit? | `batcher` |
 //! | in which order are rows locked? | `locking` |
@@ -17,16 +19,18 @@
 //! | settle | `settle` |
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
-//! | operators' actions | `change`, `workflows`, `queues` |
+//! | operators' actions | `change`, `workflows`, `queue_settings` |
+//! | which settings of queues do claims know? | `queues` |
 //! | jobs, counters, lists | `read`, `list` |
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules that enqueue | `schedules` |
 //! | workers that died | `registry` |
 //! | messages to users | `notifications` |
-//! | partitions of days, and their retention | `partitions`, `partition_creation`, `partition_retention` |
-//! | what one process of the fleet does for the engine, and how often | `maintenance`, `backoff` |
-//! | what another store transfers | `import` |
+//! | partitions of days | `partitions`, `partition_creation` |
+//! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
+//! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
+//! | what another store transfers | `import`, `imported_jobs` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
 mod arguments;
@@ -36,6 +40,7 @@ mod change;
 mod changes;
 mod claim;
 mod clock;
+mod connection_settings;
 mod core;
 mod db;
 mod diagnostics;
@@ -45,23 +50,29 @@ mod error;
 mod flow;
 #[cfg(test)]
 mod golden;
+mod guest;
 mod history;
 mod import;
+mod imported_jobs;
 mod keys;
 mod lanes;
 mod list;
 mod locking;
 mod maintenance;
+mod maintenance_state;
 mod notifications;
+mod old_partitions;
 mod operations;
 mod options;
 mod partition_creation;
+mod partition_replacement;
 mod partition_retention;
 mod partitions;
 #[cfg(test)]
 mod plans;
 mod ports;
 mod queue_limits;
+mod queue_settings;
 mod queues;
 mod read;
 mod ready_keys;
@@ -70,6 +81,7 @@ mod rows;
 mod scan_bounds;
 mod schedules;
 mod schema;
+mod server;
 mod session;
 mod settle;
 mod shared_statements;
@@ -87,6 +99,6 @@ pub use sqlx;
 pub use self::{
     options::Options,
     schema::MIGRATIONS,
-    session::{drop_schemas, server_settings},
+    server::{drop_schemas, server_settings},
     store::PostgresStore,
 };

@@ -16,16 +16,13 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     core::Core,
-    partitions::{Day, TABLES, Table},
+    partitions::{CONSTRAINT_PREFIX, Day, TABLES, Table},
     session::Unit,
 };
 
 /// Timeout of the exclusive lock, short because other sessions queue up behind the request, and the number of tries.
 const LOCK_TIMEOUT_MS: u64 = 100;
 const LOCK_MAX_TRIES: usize = 50;
-
-/// Prefix of the constraints' names.
-const CONSTRAINT_PREFIX: &str = "punctual_not_of_";
 
 /// Which cost the caller accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,13 +258,4 @@ fn drop_constraint(table: Table, day: Day) -> String {
 
 fn constraint(day: Day) -> String {
     format!("{CONSTRAINT_PREFIX}{}", day.suffix())
-}
-
-/// Whether a row was rejected because the partition of its day is being created, or was attached while the row was
-/// routed to the default partition.
-pub(crate) fn is_conflict(error: &sqlx::Error) -> bool {
-    let Some(rejected) = error.as_database_error() else { return false };
-    // The bounds of a partition are a check without a name.
-    rejected.code().as_deref() == Some("23514")
-        && rejected.constraint().is_none_or(|name| name.starts_with(CONSTRAINT_PREFIX))
 }

@@ -7,9 +7,6 @@
 //!
 //! The remaining rows are copied while operators may change old jobs. If they did so meanwhile, the copy is discarded
 //! and made again, and the second time they wait for it.
-//!
-//! A partition is detached in the plain way: PostgreSQL can detach concurrently only if there is no default partition.
-//! The exclusive lock is requested with a short timeout, and held briefly.
 
 use std::time::Duration;
 
@@ -18,7 +15,9 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{
     core::Core,
+    old_partitions::{is_old, is_undisturbed, keep_unchanged, last_change},
     partition_creation,
+    partition_replacement::{copy, detach, drop_detached, exchange, lock_partitions},
     partitions::{self, Day, Table},
     session::Unit,
     statements as sql,
@@ -26,53 +25,10 @@ use super::{
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Number of days after its end before a day is replaced. Adding jobs to such a day takes [a lock](share).
-const SETTLED_DAYS: i64 = 3;
 /// How long a day of jobs that was checked and left unchanged is not checked again.
 const JOBS_CHECK_PERIOD: Duration = DAY;
 /// How long a day of events or logs is not checked again: few of their jobs are of a later day.
 const HISTORIES_CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
-/// The timeout of the exclusive lock for a replacement, and the number of tries.
-const LOCK_MAX_WAIT_MS: u64 = 100;
-const LOCK_TRIES_MAX: usize = 20;
-
-/// The advisory lock that keeps old days unchanged. Transactions that add jobs to old days, or reactivate their jobs,
-/// share it.
-const OLD_DAYS: &str = "hashtext('punctual old days'), hashtext(current_schema())";
-
-/// Keeps old days from being replaced until the transaction ends, and records that they change.
-pub(crate) async fn share(connection: &mut PgConnection) -> sqlx::Result<()> {
-    // The number is drawn under the lock, so that a transaction that holds the lock exclusively and reads the number
-    // knows all changes up to then.
-    let share = format!(
-        "select pg_advisory_xact_lock_shared({OLD_DAYS}); select nextval('punctual_dropped_partitions_changes')"
-    );
-    sqlx::raw_sql(AssertSqlSafe(share)).execute(connection).await.map(drop)
-}
-
-/// The number of the last change to old days.
-async fn last_change(connection: &mut PgConnection) -> sqlx::Result<i64> {
-    let last = "select case when is_called then last_value else 0 end from punctual_dropped_partitions_changes";
-    sqlx::query_scalar(last).fetch_one(connection).await
-}
-
-/// Waits for changes of old days to commit, and blocks new ones until this transaction ends. False if it timed out.
-async fn keep_unchanged(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let lock = format!("select pg_try_advisory_xact_lock({OLD_DAYS})");
-    for _ in 0..LOCK_TRIES_MAX {
-        if sqlx::query_scalar(AssertSqlSafe(lock.clone())).fetch_one(&mut *connection).await? {
-            return Ok(true);
-        }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(10..100))).await;
-    }
-    tracing::warn!("old jobs are changed all the time: what has gone of old days will be removed later");
-    Ok(false)
-}
-
-/// Whether a day may be replaced, now or soon.
-pub(crate) fn is_old(day: Day, now: Timestamp) -> bool {
-    day.plus(SETTLED_DAYS - 1) < Day::of(now)
-}
 
 /// The days whose finished jobs are not removed one by one, oldest first.
 pub(crate) async fn whole(
@@ -188,11 +144,6 @@ impl Replacement {
             Self::Disturbed => 0,
         }
     }
-}
-
-/// Whether `change` is still the last change to old days. Blocks further changes until the transaction ends.
-async fn is_undisturbed(connection: &mut PgConnection, change: i64) -> sqlx::Result<bool> {
-    Ok(keep_unchanged(connection).await? && last_change(connection).await? == change)
 }
 
 /// A day of a table that may be replaced.
@@ -368,52 +319,6 @@ async fn leaving(connection: &mut PgConnection, rows: &str, gone: &str) -> sqlx:
     Ok((leaving > 0 && leaving >= all - leaving).then_some(leaving))
 }
 
-/// Copies the rows of a day that are kept; returns their number.
-async fn copy(connection: &mut PgConnection, table: Table, day: Day, kept: &str) -> sqlx::Result<u64> {
-    let (name, partition, fill) = (table.name, table.partition(day), table.fill);
-    let create = format!("create table {partition}_left (like {name} including all) with (fillfactor = {fill})");
-    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
-    let insert = format!("insert into {partition}_left {kept}");
-    let left = sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *connection).await?.rows_affected();
-    // The constraint spares the attach, which holds an exclusive lock, a scan of the table.
-    let (column, from, to) = (table.column, day.start(), day.plus(1).start());
-    let check = format!(
-        "alter table {partition}_left add constraint of_day check ({column} >= '{from}' and {column} < '{to}')"
-    );
-    sqlx::raw_sql(AssertSqlSafe(check)).execute(connection).await?;
-    Ok(left)
-}
-
-/// Locks a day's partitions, their parents and default partitions exclusively until the transaction ends. Returns false
-/// if they are busy; the day is then replaced by a later call.
-async fn lock_partitions(connection: &mut PgConnection, tables: &[Table], day: Day) -> sqlx::Result<bool> {
-    let all: Vec<String> = tables
-        .iter()
-        .map(|table| format!("only {}, only {}, only {0}_rest", table.name, table.partition(day)))
-        .collect();
-    let lock = format!(
-        "do $$
-         begin
-             set local lock_timeout = '{LOCK_MAX_WAIT_MS}ms';
-             lock table {} in access exclusive mode;
-             perform set_config('punctual.holds', 'on', true);
-         exception when lock_not_available then null;
-         end $$",
-        all.join(", ")
-    );
-    for _ in 0..LOCK_TRIES_MAX {
-        sqlx::raw_sql(AssertSqlSafe(lock.clone())).execute(&mut *connection).await?;
-        let holds: Option<String> =
-            sqlx::query_scalar("select current_setting('punctual.holds', true)").fetch_one(&mut *connection).await?;
-        if holds.as_deref() == Some("on") {
-            return Ok(true);
-        }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(10..100))).await;
-    }
-    tracing::warn!(day = %day.start(), "busy all the time: what has gone of the day will be removed later");
-    Ok(false)
-}
-
 /// Drops the empty partitions of old days.
 async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     let is_empty = async |connection: &mut PgConnection, day: Day| {
@@ -440,30 +345,6 @@ async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     drop_detached(store).await
 }
 
-async fn detach(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::Result<()> {
-    let (name, partition) = (table.name, table.partition(day));
-    let detach =
-        format!("alter table {name} detach partition {partition}; alter table {partition} rename to {partition}_gone");
-    sqlx::raw_sql(AssertSqlSafe(detach)).execute(connection).await.map(drop)
-}
-
-/// Attaches the remaining rows of a day in place of its partition.
-async fn exchange(connection: &mut PgConnection, table: Table, day: Day, any_left: bool) -> sqlx::Result<()> {
-    detach(connection, table, day).await?;
-    let (name, partition) = (table.name, table.partition(day));
-    let attach = if any_left {
-        let (from, to) = (day.start(), day.plus(1).start());
-        format!(
-            "alter table {partition}_left rename to {partition};
-             alter table {name} attach partition {partition} for values from ('{from}') to ('{to}');
-             alter table {partition} drop constraint of_day"
-        )
-    } else {
-        format!("drop table {partition}_left")
-    };
-    sqlx::raw_sql(AssertSqlSafe(attach)).execute(connection).await.map(drop)
-}
-
 /// Records that a day was checked, and whether its jobs were removed.
 async fn record_check(
     connection: &mut PgConnection,
@@ -477,21 +358,6 @@ async fn record_check(
              jobs_gone_before = coalesce(excluded.jobs_gone_before, punctual_dropped_partitions.jobs_gone_before)",
     );
     record.bind(partition).bind(At(now)).bind(jobs_gone_before.map(At)).execute(connection).await.map(drop)
-}
-
-/// Drops detached partitions, including those that another process has detached but not dropped.
-async fn drop_detached(store: &Core) -> sqlx::Result<()> {
-    let mut unit = store.sessions.single().await?;
-    let names: Vec<String> = sqlx::query_scalar(
-        "select relname::text from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'
-             and not relispartition and relname ~ '^punctual_[a-z]+_[0-9]{8}_gone$'",
-    )
-    .fetch_all(&mut *unit)
-    .await?;
-    for name in names {
-        sqlx::raw_sql(AssertSqlSafe(format!("drop table if exists {name}"))).execute(&mut *unit).await?;
-    }
-    unit.done().await
 }
 
 /// Lower bound of the ids of jobs scheduled for `at` or later.

@@ -36,6 +36,10 @@ pub(crate) const EVENTS: Table = Table { name: "punctual_events", column: "at", 
 /// In the order in which a day's partitions are created: the day counts as created when its partition of jobs exists.
 pub(crate) const TABLES: [Table; 4] = [EVENTS, LOGS, LABELS, JOBS];
 
+/// Prefix of the names of the constraints that keep rows of a day out of a default partition while the day's partition
+/// is created or replaced.
+pub(crate) const CONSTRAINT_PREFIX: &str = "punctual_not_of_";
+
 impl Table {
     /// The name of a day's partition.
     pub(crate) fn partition(self, day: Day) -> String {

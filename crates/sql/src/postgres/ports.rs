@@ -16,7 +16,7 @@ use punctual_core::{
 
 use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
-    queues, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
+    queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
 };
 use crate::ops::{self, edit::Edit};
 
@@ -135,7 +135,7 @@ impl QueueStore for PostgresStore {
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
-        self.answer(Patience::Usual, queues::save(&self.core, &save)).await
+        self.answer(Patience::Usual, queue_settings::save(&self.core, &save)).await
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {

@@ -1,15 +1,15 @@
-//! Queue settings, as claims know them, and their changes; the other operations are `ops::queues`.
+//! The queue settings that claims know.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Limits, Queue, QueueSave, dispatch::GRACE};
+use punctual_core::{Limits, Queue, dispatch::GRACE};
 use sqlx::{PgConnection, Row};
 
-use super::{core::Core, db::serve, statements as sql};
-use crate::ops::{edit::Edit, queues};
+use super::{db::serve, session::Sessions, statements as sql};
+use crate::ops;
 
 /// The queue settings that the claims of this process know.
 #[derive(Debug, Default)]
@@ -59,35 +59,17 @@ impl Queues {
     }
 }
 
-/// Reads the settings of all queues on a connection that is in use.
+/// Reads the settings of all queues.
 pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
-    serve(connection, queues::queues).await
-}
-
-pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
-    let mut unit = store.sessions.several().await?;
-    // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
-    sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
-    let former = read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
-    let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let now = store.sessions.now(&mut unit).await?;
-    let saved = serve(&mut unit, |db| queues::store(Edit { db, now }, save)).await?;
-    if saved && changed {
-        sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name).execute(&mut *unit).await?;
-        sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name).execute(&mut *unit).await?;
-    }
-    unit.done().await?;
-    // Jobs of a queue that was paused may start now.
-    store.hints.notify_work();
-    Ok(saved)
+    serve(connection, ops::queues::queues).await
 }
 
 /// Whether a dispatcher hands out the jobs without limits, or may have until recently.
-pub(crate) async fn is_closed(store: &Core, known: &QueueSnapshot) -> sqlx::Result<bool> {
+pub(crate) async fn is_closed(sessions: &Sessions, known: &QueueSnapshot) -> sqlx::Result<bool> {
     if !known.dispatched {
         return Ok(false);
     }
-    let mut unit = store.sessions.single().await?;
+    let mut unit = sessions.single().await?;
     let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
     unit.done().await?;
     Ok(row.try_get::<i64, _>(0)? > -(GRACE.as_micros() as i64))

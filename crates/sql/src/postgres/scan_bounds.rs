@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use super::{
     backoff::{Backoff, Turn},
-    core::Core,
     lanes::{SLACK, ScanPosition},
     rows,
 };
@@ -112,9 +111,9 @@ pub(crate) enum ScanMode<'a> {
 }
 
 impl<'a> ScanMode<'a> {
-    pub(crate) fn begin(store: &'a Core) -> Self {
-        let late = || store.scan_bounds.late_scans.begin().map_or(Self::Near, Self::Late);
-        store.scan_bounds.full_scans.begin().map_or_else(late, Self::Full)
+    pub(crate) fn begin(bounds: &'a ScanBounds) -> Self {
+        let late = || bounds.late_scans.begin().map_or(Self::Near, Self::Late);
+        bounds.full_scans.begin().map_or_else(late, Self::Full)
     }
 
     pub(crate) const fn is_full(&self) -> bool {
@@ -131,7 +130,7 @@ impl<'a> ScanMode<'a> {
     }
 
     /// Where to begin among the due jobs.
-    pub(crate) fn due_bound(&self, store: &Core) -> Timestamp {
-        if self.is_full() { Timestamp::MIN } else { store.scan_bounds.lock().due_bound }
+    pub(crate) fn due_bound(&self, bounds: &ScanBounds) -> Timestamp {
+        if self.is_full() { Timestamp::MIN } else { bounds.lock().due_bound }
     }
 }

@@ -105,8 +105,9 @@ async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<AppliedMigra
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::postgres::{plans, session::Unit};
 

@@ -1,4 +1,4 @@
-//! Connections and transactions with Punctual's settings.
+//! The pool of connections, and transactions with Punctual's settings.
 
 use std::{
     io,
@@ -8,29 +8,15 @@ use std::{
 };
 
 use punctual_core::{StoreError, Timestamp, store::Metric};
-use sqlx::{
-    Connection, PgConnection, PgPool, Postgres, Transaction,
-    pool::PoolConnection,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection, postgres::PgPoolOptions};
 use tokio::time;
 
 use super::{
-    error::{is_concurrent_change, store_error},
+    connection_settings::{connect_options, set, settings},
+    error::store_error,
     options::Options,
     value::At,
 };
-
-/// Planner settings of the hot statements. A plan made while a table was empty would scan the whole table for as long
-/// as the plan is cached; every statement here has an index, and must use it whatever the statistics say.
-const PLANNER: [(&str, &str); 6] = [
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-    ("jit", "off"),
-    ("plan_cache_mode", "force_generic_plan"),
-];
 
 /// A connection that has been idle for longer is tested before use, since it may have been lost.
 const IDLE_UNTESTED_MAX: Duration = Duration::from_secs(1);
@@ -41,10 +27,6 @@ const CONNECT_MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a connection that was idle or is returned to the pool may take to answer. If it does not, it is closed: the
 /// network has dropped it, or an operation has abandoned it, and the pool would wait for it forever.
 const PING_MAX_WAIT: Duration = Duration::from_secs(2);
-/// How soon the server detects that a client has vanished, whose session would use up one of its connections: it probes
-/// silent connections.
-const KEEPALIVE: [(&str, &str); 3] =
-    [("tcp_keepalives_idle", "30"), ("tcp_keepalives_interval", "10"), ("tcp_keepalives_count", "3")];
 
 /// How long an operation waits for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,31 +300,6 @@ fn no_answer(limit: Duration) -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs_f32())))
 }
 
-fn settings(options: &Options) -> Vec<(String, String)> {
-    let own = [
-        ("search_path".to_owned(), options.schema.clone()),
-        ("statement_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
-        // The locks of a process that is frozen within a transaction are released after this time.
-        ("idle_in_transaction_session_timeout".to_owned(), options.statement_timeout.as_millis().to_string()),
-        ("timezone".to_owned(), "UTC".to_owned()),
-        // A statement that has waited for a lock must see the changes of the former holder, whatever the database's
-        // default is.
-        ("default_transaction_isolation".to_owned(), "read committed".to_owned()),
-    ];
-    let fixed = PLANNER.iter().chain(&KEEPALIVE).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    own.into_iter().chain(fixed).collect()
-}
-
-fn connect_options(options: &Options) -> PgConnectOptions {
-    let connect = options.connect.clone().application_name("punctual");
-    if options.transaction_pooler {
-        // Settings and prepared statements may belong to another client a moment later, and poolers reject settings
-        // that they do not know.
-        return connect.statement_cache_capacity(0).extra_float_digits(None);
-    }
-    connect.options(settings(options))
-}
-
 /// A connection, within a transaction or not.
 pub(crate) enum Unit {
     Single { connection: PoolConnection<Postgres>, taken: Instant, at_hand: Arc<AtHand> },
@@ -394,140 +351,6 @@ impl DerefMut for Unit {
             Self::Several(transaction) => transaction,
         }
     }
-}
-
-/// An operation within a caller's own transaction, with Punctual's settings. In every outcome the caller's settings and
-/// savepoints are restored; after a failure, the changes are rolled back, their locks released, and the transaction can
-/// continue. Because the savepoint comes first, the rollback restores the settings too.
-pub(crate) struct Guest<'c> {
-    connection: &'c mut PgConnection,
-    ours: (Vec<String>, Vec<String>),
-    before: (Vec<String>, Vec<String>),
-    tries_left: usize,
-}
-
-impl<'c> Guest<'c> {
-    pub(crate) async fn enter(connection: &'c mut PgConnection, options: &Options) -> sqlx::Result<Self> {
-        sqlx::query("savepoint punctual").execute(&mut *connection).await?;
-        let ours = settings(options).into_iter().filter(|(name, _)| !name.ends_with("_timeout")).unzip();
-        let mut guest = Self { connection, ours, before: Default::default(), tries_left: 20 };
-        let begun = guest.begin().await;
-        guest.or_undo(begun).await?;
-        Ok(guest)
-    }
-
-    async fn begin(&mut self) -> sqlx::Result<()> {
-        let before: Vec<(String, String)> = sqlx::query_as("select n, current_setting(n) from unnest($1::text[]) n")
-            .bind(&self.ours.0)
-            .fetch_all(&mut *self.connection)
-            .await?;
-        self.before = before.into_iter().unzip();
-        set(self.connection, &self.ours.0, &self.ours.1).await
-    }
-
-    /// The caller's connection.
-    pub(crate) fn connection(&mut self) -> &mut PgConnection {
-        self.connection
-    }
-
-    /// Prepares a retry if the operation failed because other transactions changed its rows; returns whether it did.
-    pub(crate) async fn again<T>(&mut self, done: &sqlx::Result<T>) -> sqlx::Result<bool> {
-        if self.tries_left == 0 || !done.as_ref().is_err_and(is_concurrent_change) {
-            return Ok(false);
-        }
-        self.tries_left -= 1;
-        sqlx::query("rollback to savepoint punctual").execute(&mut *self.connection).await?;
-        set(self.connection, &self.ours.0, &self.ours.1).await?;
-        Ok(true)
-    }
-
-    /// Ends the operation: releases the savepoint, or rolls back to it after a failure.
-    pub(crate) async fn leave<T>(mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
-        let done = self.or_undo(done).await?;
-        let left = self.end().await;
-        self.or_undo(left).await?;
-        Ok(done)
-    }
-
-    async fn end(&mut self) -> sqlx::Result<()> {
-        set(self.connection, &self.before.0, &self.before.1).await?;
-        sqlx::query("release savepoint punctual").execute(&mut *self.connection).await.map(drop)
-    }
-
-    async fn or_undo<T>(&mut self, done: sqlx::Result<T>) -> sqlx::Result<T> {
-        if done.is_err() {
-            // If the rollback fails, the connection is lost, and the caller's transaction with it.
-            let undo = "rollback to savepoint punctual; release savepoint punctual";
-            let _ = sqlx::raw_sql(undo).execute(&mut *self.connection).await;
-        }
-        done
-    }
-}
-
-/// Identifies the database: the system identifier of the server's cluster, if the role may read it, and the database's
-/// OID. A database that is restored from a dump, or created from a template, has another identifier; one in a copy of a
-/// whole server has the same.
-pub(crate) async fn database(connection: &mut PgConnection) -> sqlx::Result<String> {
-    let may_ask = "select has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
-    let may_ask: bool = sqlx::query_scalar(may_ask).fetch_one(&mut *connection).await?;
-    let of_cluster = if may_ask { "(select system_identifier from pg_control_system())" } else { "0::int8" };
-    let ask = format!("select {of_cluster}, (select oid::int8 from pg_database where datname = current_database())");
-    let (cluster, database): (i64, i64) = sqlx::query_as(sqlx::AssertSqlSafe(ask)).fetch_one(connection).await?;
-    Ok(format!("{cluster:x}-{database:x}"))
-}
-
-/// Changes settings for the rest of a transaction.
-async fn set(connection: &mut PgConnection, names: &[String], values: &[String]) -> sqlx::Result<()> {
-    let set = sqlx::query("select set_config(n, v, true) from unnest($1::text[], $2::text[]) as s (n, v)");
-    set.bind(names).bind(values).execute(connection).await.map(drop)
-}
-
-/// Maximum number of tries to drop a schema after deadlocks.
-const DROP_TRIES_MAX: usize = 10;
-
-fn is_deadlock(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "40P01")
-}
-
-/// Drops every schema of a database whose name begins with `prefix`, with all its contents. For benchmarks and tests.
-pub async fn drop_schemas(options: &Options, prefix: &str) -> Result<(), StoreError> {
-    let work = async {
-        let mut connection = PgConnection::connect_with(&options.connect).await?;
-        let names: Vec<String> =
-            sqlx::query_scalar("select nspname::text from pg_namespace where starts_with(nspname::text, $1)")
-                .bind(prefix)
-                .fetch_all(&mut connection)
-                .await?;
-        for name in names {
-            let drop = format!("drop schema \"{}\" cascade", name.replace('"', "\"\""));
-            let mut tries = 0;
-            // A session that has just used the schema may still be ending, and lock the tables in another order.
-            while let Err(error) = sqlx::raw_sql(sqlx::AssertSqlSafe(drop.clone())).execute(&mut connection).await {
-                tries += 1;
-                if tries == DROP_TRIES_MAX || !is_deadlock(&error) {
-                    return Err(error);
-                }
-            }
-        }
-        connection.close().await
-    };
-    work.await.map_err(|error| store_error(&options.location(), error))
-}
-
-/// The server's settings that affect its speed and durability, as text.
-pub async fn server_settings(options: &Options) -> Result<String, StoreError> {
-    let work = async {
-        let mut connection = PgConnection::connect_with(&options.connect).await?;
-        let settings: String = sqlx::query_scalar(
-            "select string_agg(name || '=' || current_setting(name), ', ' order by name) from pg_settings
-             where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'shared_buffers', 'max_wal_size')",
-        )
-        .fetch_one(&mut connection)
-        .await?;
-        connection.close().await?;
-        Ok(settings)
-    };
-    work.await.map_err(|error: sqlx::Error| store_error(&options.location(), error))
 }
 
 #[cfg(test)]

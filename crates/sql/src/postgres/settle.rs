@@ -14,7 +14,6 @@ use super::{
     core::Core,
     error,
     flow::{self, FlowWriter, Tables, Woken},
-    partition_creation,
     queue_limits::slots,
     read, ready_keys, rows, statements as sql, suspects,
     value::{At, Uuid, job_id, some_of, uuid},
@@ -66,8 +65,7 @@ async fn with_retries<T, F: Future<Output = sqlx::Result<T>>>(
             Err(error) if tries < TRIES_MAX && (error::is_retryable(&error) || error::is_concurrent_change(&error)) => {
             }
             Err(error)
-                if tries < TRIES_MAX
-                    && (error::is_partition_gone(&error) || partition_creation::is_conflict(&error)) =>
+                if tries < TRIES_MAX && (error::is_partition_gone(&error) || error::is_partition_conflict(&error)) =>
             {
                 read::refresh_days(store).await.map_err(|error| store.sessions.error(error))?;
             }

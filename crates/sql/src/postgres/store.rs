@@ -18,16 +18,18 @@ use super::{
     core::{Core, Inner},
     enqueue::{self, Enqueue, Ids},
     error,
+    guest::Guest,
     lanes::Lanes,
-    maintenance::{self, Maintenance},
+    maintenance,
+    maintenance_state::Maintenance,
     options::Options,
     partition_creation::Effort,
     partitions::Days,
     queue_limits,
     queues::Queues,
     scan_bounds::ScanBounds,
-    schema,
-    session::{self, Patience, Sessions},
+    schema, server,
+    session::{Patience, Sessions},
     settle,
     wake::Hints,
 };
@@ -61,7 +63,7 @@ impl PostgresStore {
             .fetch_one(&mut *unit)
             .await
             .map_err(error)?;
-        let database = session::database(&mut unit).await.map_err(error)?;
+        let database = server::database(&mut unit).await.map_err(error)?;
         let database = format!("{database}-{}", options.schema);
         let (days, lanes, queues) = (Days::default(), Lanes::default(), Queues::default());
         let server_clock = ServerClock::new();
@@ -106,7 +108,7 @@ impl PostgresStore {
     pub async fn enqueue_in(&self, connection: &mut PgConnection, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         enqueue::prepare(&self.core, jobs).await?;
         let error = |error| self.core.sessions.error(error);
-        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        let mut guest = Guest::enter(connection, &self.core.options).await.map_err(error)?;
         let enqueued = loop {
             let (store, dispatched_by) = (&self.core, self.core.dispatched_by());
             let enqueue = Enqueue { store, ids: Ids::Unknown, dispatched_by };
@@ -132,7 +134,7 @@ impl PostgresStore {
         settlements: &[Settlement],
     ) -> StoreResult<Vec<Settled>> {
         let error = |error| self.core.sessions.error(error);
-        let mut guest = session::Guest::enter(connection, &self.core.options).await.map_err(error)?;
+        let mut guest = Guest::enter(connection, &self.core.options).await.map_err(error)?;
         loop {
             let connection = guest.connection();
             let settled = match settle::settle_in(connection, self.core.sessions.clock(), settlements).await {

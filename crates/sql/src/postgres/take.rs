@@ -118,7 +118,7 @@ impl ClaimScan<'_> {
             .bind(self.request.limit as i64)
             .bind(Uuid::from_u128(self.request.worker.to_bits()))
             .bind(self.request.lease.as_micros() as i64)
-            .bind(At(self.mode.due_bound(self.store)))
+            .bind(At(self.mode.due_bound(&self.store.scan_bounds)))
             .bind(self.queues.revision)
             .bind(limited)
             .fetch_all(connection)
@@ -127,7 +127,7 @@ impl ClaimScan<'_> {
 
     async fn take_of_lanes(&self, lanes: &[Served]) -> sqlx::Result<Option<ScanResult>> {
         let Self { store, request, mode, queues } = *self;
-        let due_bound = mode.due_bound(store);
+        let due_bound = mode.due_bound(&store.scan_bounds);
         let several = lanes.len() > 1;
         let bounds = || lanes.iter().map(|lane| mode.lane_bound(lane.bound));
         let mut unit = store.sessions.single().await?;

@@ -11,7 +11,7 @@ use super::{
     change,
     core::Core,
     enqueue::{self, Enqueue, Ids},
-    error, partition_creation,
+    error,
     read::rows_of,
     rows, statements as sql,
     value::{Uuid, job_id, uuid},
@@ -29,7 +29,7 @@ pub(crate) async fn submit(store: &Core, workflow: &NewWorkflow, jobs: &[NewJob]
             Err(refused)
                 if error::is_concurrent_change(&refused)
                     || error::is_retryable(&refused)
-                    || partition_creation::is_conflict(&refused) => {}
+                    || error::is_partition_conflict(&refused) => {}
             submitted => {
                 submitted.map_err(error)?;
                 enqueue::announce(store, jobs, store.dispatched_by());

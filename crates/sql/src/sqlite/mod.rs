@@ -6,7 +6,7 @@
 //! | which statements? | `sql/`, by `statements` |
 //! | how are they run? | `db` |
 //! | what do operations do? | `../ops/` |
-//! | how do they share a commit? | `writer`, `operation` |
+//! | how do they share a commit? | `writer`, `writer_thread`, `operation` |
 //! | when is a commit on disk? | `flush`, `checkpoint`; if the disk fails: `health` |
 //! | clock steps | `clock` |
 //! | what does `punctual doctor` check? | `diagnostics` |
@@ -29,6 +29,7 @@ mod schema;
 mod statements;
 mod url;
 mod writer;
+mod writer_thread;
 
 #[cfg(test)]
 mod plans;
@@ -54,8 +55,9 @@ use self::{
 use crate::{
     db::Db,
     ops::{
+        finish::finish,
         store::{names::*, store_by_operations},
-        tx::{Tx, finish},
+        tx::Tx,
     },
     wakes::Wakes,
 };

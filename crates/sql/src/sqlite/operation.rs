@@ -7,8 +7,9 @@ use tokio::sync::oneshot;
 
 use crate::ops::{
     claim::{self, ClaimedJobs},
+    finish::finish,
     settle::settle,
-    tx::{Tx, finish},
+    tx::Tx,
 };
 
 /// When the caller of an operation may be answered.

@@ -5,6 +5,7 @@
 //! | which tables are there? | `migrations/` |
 //! | which statements? | `sql/`, a file per noun; `engine.sql` has those of this engine alone; by `statements` |
 //! | how are they run? | `db`, on connections of `session`; writes by `write_buffer`; exclusion by `locking` |
+//! | how is a connection opened? | `connection` |
 //! | how are values converted? | `value` |
 //! | how are counters added up? | `rollups` |
 //! | what do operations do? | `../ops/` |
@@ -12,6 +13,7 @@
 //! | how is the database brought to this build's schema? | `schema` |
 //! | how are errors mapped? | `error` |
 
+mod connection;
 mod db;
 mod error;
 mod locking;
@@ -31,12 +33,8 @@ use punctual_core::Offer;
 pub use tiberius;
 use tokio::time::{self, Instant};
 
-pub use self::schema::MIGRATIONS;
-pub use self::session::Client;
-use self::{
-    rollups::Rollups,
-    session::{Patience, Sessions},
-};
+pub use self::{connection::Client, schema::MIGRATIONS};
+use self::{connection::Patience, rollups::Rollups, session::Sessions};
 use crate::{
     db::Db,
     ops::{
@@ -79,7 +77,7 @@ impl Options {
 
     /// Opens a connection for the caller's own use, such as for transactions in which jobs are enqueued.
     pub async fn connect(&self) -> StoreResult<Client> {
-        Sessions::new(self.clone()).open(Patience::Usual).await
+        connection::open(self, Patience::Usual).await
     }
 
     /// Runs a statement on a connection of its own, for example to create a database.
@@ -135,7 +133,7 @@ impl SqlServerStore {
         let sessions = Sessions::new(options.clone());
         let mut client = sessions.open(Patience::Long).await?;
         schema::migrate(&mut client, &options.location).await?;
-        let version = session::version(&mut client, &options.location).await?;
+        let version = connection::version(&mut client, &options.location).await?;
         Ok(Self {
             options,
             version,

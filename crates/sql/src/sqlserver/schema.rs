@@ -4,8 +4,8 @@ use punctual_core::{AppliedMigration, Schema, StoreError, StoreResult, Timestamp
 use tiberius::error::Error;
 
 use super::{
+    connection::{Client, rows, run},
     error::store_error,
-    session::{Client, rows, run},
     statements::own,
 };
 use crate::{

@@ -1,38 +1,30 @@
-//! Connections: opens them, pools them, and runs operations on them.
+//! The pool of connections, and operations on them.
 
-use std::{
-    io,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicI64, Ordering},
 };
 
 use futures_util::io::{AsyncRead, AsyncWrite};
 use punctual_core::{Clock as _, StoreError, StoreResult, SystemClock, Timestamp};
-use socket2::{SockRef, TcpKeepalive};
 use tiberius::error::Error;
 use tokio::{
-    net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{self, Duration, Instant},
 };
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use super::{
     Options,
+    connection::{self, Client, Patience, rows, run},
     db::{Link, ServerDb, serve},
-    error::{LOCK_TIMEOUT_MS, store_error},
+    error::store_error,
     locking::Locking,
     statements::own,
 };
 use crate::{
     db::{Db, Row},
-    ops::tx::{Tx, finish},
+    ops::{finish::finish, tx::Tx},
 };
-
-/// A connection.
-pub type Client = tiberius::Client<Compat<TcpStream>>;
 
 /// Maximum tries of an operation. It restarts with exclusive access if it turned out to need that, or if the server
 /// chose it as the victim of a deadlock.
@@ -40,28 +32,6 @@ const TRIES_MAX: usize = 5;
 
 /// Connections that were idle for longer are not reused: a firewall or load balancer may have dropped them silently.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-
-/// How long a connection may be silent before it is probed, and the interval of the probes.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-
-/// How long a statement waits for its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// The time that it may wait for a lock, plus the time for the answer.
-    Usual,
-    /// For migrations.
-    Long,
-}
-
-impl Patience {
-    fn limit(self, options: &Options) -> Duration {
-        let usual = options.answer_timeout + Duration::from_millis(LOCK_TIMEOUT_MS);
-        match self {
-            Self::Usual => usual,
-            Self::Long => 10 * usual,
-        }
-    }
-}
 
 /// The pool of connections.
 pub(crate) struct Sessions {
@@ -95,36 +65,7 @@ impl Sessions {
 
     /// Opens a connection.
     pub(crate) async fn open(&self, patience: Patience) -> StoreResult<Client> {
-        // If a build contains several TLS providers, rustls needs an explicit choice. The embedding program may have
-        // made it.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let location = &self.options.location;
-        let unreachable = |reason: String| StoreError::Unreachable { store: location.clone(), reason };
-        let mut config = self.options.config.clone();
-        // A connection that did not answer in time cannot be reused.
-        config.command_timeout(Some(patience.limit(&self.options)));
-        let mut address = config.get_addr();
-        for _ in 0..3 {
-            let connect = async {
-                let stream = connect(&address).await.map_err(|error| unreachable(error.to_string()))?;
-                Ok::<_, StoreError>(tiberius::Client::connect(config.clone(), stream.compat_write()).await)
-            };
-            let connected = time::timeout(self.options.connect_timeout, connect).await;
-            match connected.map_err(|_| unreachable("it does not answer".to_owned()))?? {
-                Ok(mut client) => {
-                    run(&mut client, own::SETTINGS).await.map_err(|error| store_error(location, &error))?;
-                    return Ok(client);
-                }
-                // The server redirects to another one of its group.
-                Err(Error::Routing { host, port }) => {
-                    address = format!("{host}:{port}");
-                    config.host(&host);
-                    config.port(port);
-                }
-                Err(error) => return Err(store_error(location, &error)),
-            }
-        }
-        Err(unreachable("it names one server after the other".to_owned()))
+        connection::open(&self.options, patience).await
     }
 
     /// Takes a connection for exclusive use. It is closed unless it is given back.
@@ -323,15 +264,6 @@ impl Sessions {
     }
 }
 
-/// Opens a TCP connection with keepalive probes.
-async fn connect(address: &str) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
-    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
-    Ok(stream)
-}
-
 /// Rolls back a failed operation within an application's transaction. Many server errors end the whole transaction.
 async fn undo_within<S>(client: &mut tiberius::Client<S>, error: StoreError) -> StoreError
 where
@@ -369,36 +301,13 @@ fn operate<T>(
     Ok((done, effects))
 }
 
-/// Runs a text that returns no rows.
-pub(crate) async fn run<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<(), Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    client.simple_query(text).await?.into_results().await.map(drop)
-}
-
-/// The rows of the last result set of a text.
-pub(crate) async fn rows<S>(client: &mut tiberius::Client<S>, text: &str) -> Result<Vec<tiberius::Row>, Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    Ok(client.simple_query(text).await?.into_results().await?.pop().unwrap_or_default())
-}
-
-/// The server's version string.
-pub(crate) async fn version(client: &mut Client, store: &str) -> StoreResult<String> {
-    let rows = rows(client, own::VERSION).await.map_err(|error| store_error(store, &error))?;
-    let row: &dyn Row = rows.first().ok_or_else(|| StoreError::Other("it has no version".to_owned()))?;
-    Ok(row.get::<&str>(0)?.lines().next().unwrap_or_default().trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;
@@ -501,12 +410,5 @@ mod tests {
         let sessions = Sessions::new(options);
         let opened = time::timeout(GENEROUS, sessions.open(Patience::Usual)).await.unwrap();
         assert!(matches!(opened, Err(StoreError::Unreachable { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_connection_is_probed_while_it_is_silent() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = connect(&listener.local_addr().unwrap().to_string()).await.unwrap();
-        assert!(SockRef::from(&stream).keepalive().unwrap());
     }
 }

@@ -2,15 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_trait::async_trait;
 use punctual_core::{
-    Change, Changed, Ends, JobId, NewJob, NewWorkflow, Node, Relative, Status, StoreError, StoreResult, Timestamp,
-    Verb, Workflow, WorkflowId, change,
+    Change, Changed, Ends, JobId, Json, NewJob, NewWorkflow, Node, Relative, Status, StoreError, StoreResult,
+    Timestamp, Verb, Workflow, WorkflowId, change,
     flow::{self, Edge, Next, Waiting},
+    store::ports::FlowStore,
     transfer::Dependency,
     workflow::EndsChange,
 };
 
-use super::state::{Cause, NewEvent, State};
+use super::{
+    state::{Cause, NewEvent, State},
+    store::ModelStore,
+};
 
 impl State {
     /// Rejects jobs that would replace other jobs of a workflow than the ones that they rerun.
@@ -232,5 +237,45 @@ impl State {
         let nodes = &self.nodes;
         let empty = |id: WorkflowId| !nodes.keys().any(|(workflow, _)| *workflow == id);
         self.workflows.retain(|id, workflow| workflow.updated_at > cutoff || !empty(*id));
+    }
+}
+
+#[async_trait]
+impl FlowStore for ModelStore {
+    async fn submit(&self, workflow: NewWorkflow, jobs: Vec<NewJob>) -> StoreResult<()> {
+        self.write(|state, now| state.submit(now, workflow, jobs))?
+    }
+
+    async fn resubmit(&self, changes: Vec<Change>, jobs: Vec<NewJob>) -> StoreResult<Vec<Changed>> {
+        self.write(|state, now| state.resubmit(now, changes, jobs))?
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> StoreResult<Option<Workflow>> {
+        Ok(self.state().workflows.get(&id).cloned())
+    }
+
+    async fn workflows(&self, before: Option<WorkflowId>, limit: usize) -> StoreResult<Vec<Workflow>> {
+        let before = before.unwrap_or(WorkflowId::from_bits(u128::MAX));
+        Ok(self.state().workflows.range(..before).rev().take(limit).map(|(_, one)| one.clone()).collect())
+    }
+
+    async fn nodes(&self, workflow: WorkflowId) -> StoreResult<Vec<Node>> {
+        Ok(self.state().nodes(workflow))
+    }
+
+    async fn parents(&self, job: JobId) -> StoreResult<Vec<Relative>> {
+        Ok(self.state().relatives(|edge| (edge.child == job).then_some(edge.parent)))
+    }
+
+    async fn children(&self, job: JobId, limit: usize) -> StoreResult<Vec<Relative>> {
+        let mut children = self.state().relatives(|edge| (edge.parent == job).then_some(edge.child));
+        children.truncate(limit);
+        Ok(children)
+    }
+
+    async fn results(&self, jobs: Vec<JobId>) -> StoreResult<Vec<(JobId, Json)>> {
+        let mut state = self.state();
+        let result = |id: JobId| Some((id, state.find(id)?.job.result.clone()?));
+        Ok(jobs.into_iter().filter_map(result).collect())
     }
 }

@@ -7,20 +7,7 @@ use punctual_core::{
     limiter::{self, LimitUsage, Line, OccupiedSlot, Order, QueueLimiter},
 };
 
-use super::state::State;
-
-/// A queue, and a concurrency key in it if the limit is that of a key.
-type LimitKey = (String, Option<String>);
-
-/// The state of limits, besides the current executions.
-#[derive(Debug, Default)]
-pub(super) struct Limiters {
-    /// Recent starts, where there is a rate.
-    starts: BTreeMap<LimitKey, Vec<(Timestamp, u32)>>,
-    /// Where keys take turns: the turn of each key, and that of the queue.
-    turns: BTreeMap<LimitKey, u64>,
-    clocks: BTreeMap<String, u64>,
-}
+use super::state::{LimitKey, Limiters, Slot, State};
 
 impl Limiters {
     /// The limits of a queue have changed: starts that are counted at a later time than now are counted at now.
@@ -38,16 +25,6 @@ impl Limiters {
             starts.push((rate.moment(now), 1));
         }
     }
-}
-
-/// A slot that the execution of a cancelled job occupies.
-#[derive(Debug)]
-pub(super) struct Slot {
-    queue: String,
-    key: Option<String>,
-    attempt: AttemptId,
-    pub(super) worker: WorkerId,
-    until: Timestamp,
 }
 
 impl State {

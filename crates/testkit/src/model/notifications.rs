@@ -1,8 +1,11 @@
 //! Messages to users.
 
-use punctual_core::{NewNotification, Notification, Timestamp};
+use std::time::Duration;
 
-use super::state::State;
+use async_trait::async_trait;
+use punctual_core::{NewNotification, Notification, StoreResult, Timestamp, store::ports::NotificationStore};
+
+use super::{state::State, store::ModelStore};
 
 impl State {
     pub(super) fn notify(&mut self, now: Timestamp, messages: Vec<NewNotification>) -> Vec<Notification> {
@@ -27,5 +30,24 @@ impl State {
             seen > limit || one.created_at >= before
         });
         count - self.notifications.len()
+    }
+}
+
+#[async_trait]
+impl NotificationStore for ModelStore {
+    async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
+        self.write(|state, now| state.notify(now, messages))
+    }
+
+    async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
+        Ok(self.state().notifications(user.as_deref(), after, limit))
+    }
+
+    async fn last_notification(&self) -> StoreResult<u64> {
+        Ok(self.state().last_notification)
+    }
+
+    async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
+        self.write(|state, now| state.drop_notifications(now.before(after), limit))
     }
 }

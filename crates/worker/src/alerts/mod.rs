@@ -4,13 +4,13 @@
 //! |---|---|
 //! | what is reported, and to which webhooks | [`Alerts`], [`Webhook`]; `alert` |
 //! | check for it, in one worker of the fleet | `watch` |
-//! | which alerts were sent, and which are due? | `memory` |
+//! | which alerts were sent, and which are due? | `tracker` |
 //! | enqueue the deliveries | `alert_queue` |
 //! | sign and send them | `webhook`, `webhook_sender` |
 
 mod alert;
 mod alert_queue;
-mod memory;
+mod tracker;
 mod watch;
 #[cfg(feature = "webhooks")]
 mod webhook;
@@ -28,7 +28,7 @@ pub(crate) use self::webhook::DeliveryHandler;
 pub use self::webhook::Webhook;
 pub(crate) use self::{
     alert_queue::AlertQueue,
-    memory::AlertTiming,
+    tracker::AlertTiming,
     watch::{check_once, watch_on},
 };
 
@@ -54,7 +54,7 @@ pub struct Alerts {
     late_after: Duration,
     late_after_in: BTreeMap<String, Duration>,
     pub(crate) timing: AlertTiming,
-    pub(crate) check_period: Duration,
+    pub(crate) check_interval: Duration,
     pub(crate) dashboard: Option<String>,
     #[cfg(feature = "webhooks")]
     pub(crate) webhooks: Vec<Webhook>,
@@ -77,7 +77,7 @@ impl Alerts {
                 hold: Duration::from_secs(30),
                 remind: Duration::from_secs(3_600),
             },
-            check_period: Duration::from_secs(5),
+            check_interval: Duration::from_secs(5),
             dashboard: None,
             #[cfg(feature = "webhooks")]
             webhooks: Vec::new(),
@@ -116,8 +116,8 @@ impl Alerts {
     }
 
     /// Interval of the checks; 5 s by default.
-    pub const fn look_every(mut self, period: Duration) -> Self {
-        self.check_period = period;
+    pub const fn check_interval(mut self, interval: Duration) -> Self {
+        self.check_interval = interval;
         self
     }
 
@@ -145,7 +145,7 @@ impl Alerts {
         check::duration("gather", self.timing.gather, Duration::ZERO, DURATION_MAX)?;
         check::duration("hold", self.timing.hold, Duration::ZERO, DURATION_MAX)?;
         check::duration("remind", self.timing.remind, second, DURATION_MAX)?;
-        check::duration("look_every", self.check_period, limits::LEASE_MIN, Duration::from_secs(3_600))?;
+        check::duration("check_interval", self.check_interval, limits::LEASE_MIN, Duration::from_secs(3_600))?;
         if let Some(url) = &self.dashboard
             && !(url.starts_with("https://") || url.starts_with("http://"))
         {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertQueue,
-    memory::{Condition, Counts, Found, JOBS_NAMED, Memory, SHOWS_WITHIN},
+    tracker::{AlertTracker, Condition, Counts, Found, JOBS_NAMED, SHOWS_WITHIN},
 };
 
 /// The lock under which one of all workers checks. It only avoids duplicate work: the revision of the state ensures
@@ -34,7 +34,7 @@ const WAITING: [Status; 3] = [Status::Queued, Status::Scheduled, Status::Retryin
 
 /// Checks periodically until `done`.
 pub(crate) async fn watch_on(alert_queue: Arc<AlertQueue>, owner: String, done: CancellationToken) {
-    let (period, mut denied) = (alert_queue.alerts.check_period, 0);
+    let (period, mut denied) = (alert_queue.alerts.check_interval, 0);
     loop {
         let may_check = match alert_queue.store().lock(LOCK.to_owned(), owner.clone(), 3 * period).await {
             Ok(None) if denied < DENIED_MAX => false,
@@ -58,22 +58,22 @@ pub(crate) async fn watch_on(alert_queue: Arc<AlertQueue>, owner: String, done: 
 pub(crate) async fn check_once(alert_queue: &AlertQueue) -> Result<Vec<Alert>, Error> {
     let (store, known) = (alert_queue.store(), alert_queue.store().schedule(MEMORY_OF_ALERTS.to_owned()).await?);
     let now = store.now();
-    let mut memory = known.as_ref().map_or_else(|| Memory::beginning(now), |known| read_memory(known, now));
-    let before = known.as_ref().map(|_| memory.clone());
-    count_deaths(store, &mut memory, now).await?;
-    let mut alerts = memory.due_death_alerts(alert_queue.alerts.timing, now);
-    alerts.extend(memory.due_condition_alerts(
-        &conditions(alert_queue, &memory, now).await?,
+    let mut tracker = known.as_ref().map_or_else(|| AlertTracker::beginning(now), |known| read_tracker(known, now));
+    let before = known.as_ref().map(|_| tracker.clone());
+    count_deaths(store, &mut tracker, now).await?;
+    let mut alerts = tracker.due_death_alerts(alert_queue.alerts.timing, now);
+    alerts.extend(tracker.due_condition_alerts(
+        &conditions(alert_queue, &tracker, now).await?,
         alert_queue.alerts.timing,
         now,
     ));
-    if before.as_ref() == Some(&memory) {
+    if before.as_ref() == Some(&tracker) {
         return Ok(Vec::new());
     }
     let alerts: Vec<Alert> = alerts.into_iter().map(|alert| alert_queue.complete(alert)).collect();
     let is_new = known.is_none();
     let jobs = alert_queue.jobs(&alerts)?;
-    let schedule = stored_memory(alert_queue, known, &memory, now)?;
+    let schedule = stored_tracker(alert_queue, known, &tracker, now)?;
     if store.save_schedules(vec![ScheduleSave { schedule, is_new, jobs, done: None }]).await? != [true] {
         return Ok(Vec::new());
     }
@@ -82,22 +82,22 @@ pub(crate) async fn check_once(alert_queue: &AlertQueue) -> Result<Vec<Alert>, E
 }
 
 /// The stored state. A state that cannot be read is reset.
-fn read_memory(known: &Schedule, now: Timestamp) -> Memory {
+fn read_tracker(known: &Schedule, now: Timestamp) -> AlertTracker {
     known.spec.job.payload.read().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read the state of alerts; it is reset");
-        Memory::beginning(now)
+        AlertTracker::beginning(now)
     })
 }
 
 /// The state as a stored schedule without a time: a schedule has a revision and is stored in one transaction with jobs.
-fn stored_memory(
+fn stored_tracker(
     alert_queue: &AlertQueue,
     known: Option<Schedule>,
-    memory: &Memory,
+    tracker: &AlertTracker,
     now: Timestamp,
 ) -> Result<Schedule, Error> {
     let unwritable = |error: serde_json::Error| punctual_core::StoreError::Other(error.to_string());
-    let payload = Json::of(memory).map_err(unwritable)?;
+    let payload = Json::of(tracker).map_err(unwritable)?;
     let mut spec = ScheduleSpec::new(MEMORY_OF_ALERTS, "@yearly", Spec::new(ALERT_JOB, payload));
     spec.description = Some("State of alerts. It never runs.".to_owned());
     spec.ends_at = Some(Timestamp::MIN);
@@ -118,16 +118,16 @@ fn stored_memory(
 }
 
 /// Adds deaths that are not counted yet to the state.
-async fn count_deaths(store: &dyn Store, memory: &mut Memory, now: Timestamp) -> StoreResult<()> {
-    let (since, until) = (memory.since, memory.until);
+async fn count_deaths(store: &dyn Store, tracker: &mut AlertTracker, now: Timestamp) -> StoreResult<()> {
+    let (since, until) = (tracker.since, tracker.until);
     // Read first, so that a death that becomes visible meanwhile is not taken for counted.
     let recent = deaths(store, now.before(SHOWS_WITHIN), now).await?;
     let (before, after) = (deaths(store, since, until).await?, deaths(store, until, now).await?);
     let mut found = BTreeMap::new();
-    for (name, count) in memory.uncounted(&before, after) {
-        found.insert(name.clone(), read_deaths(store, &name, count, memory).await?);
+    for (name, count) in tracker.uncounted(&before, after) {
+        found.insert(name.clone(), read_deaths(store, &name, count, tracker).await?);
     }
-    memory.count(found, recent, now);
+    tracker.count(found, recent, now);
     Ok(())
 }
 
@@ -141,15 +141,15 @@ async fn deaths(store: &dyn Store, since: Timestamp, until: Timestamp) -> StoreR
 }
 
 /// Reads some of the dead jobs of a name.
-async fn read_deaths(store: &dyn Store, name: &str, count: u64, memory: &Memory) -> StoreResult<Found> {
-    let filter = Filter { name: Some(name.to_owned()), since: Some(memory.since), ..Filter::status(Status::Dead) };
+async fn read_deaths(store: &dyn Store, name: &str, count: u64, tracker: &AlertTracker) -> StoreResult<Found> {
+    let filter = Filter { name: Some(name.to_owned()), since: Some(tracker.since), ..Filter::status(Status::Dead) };
     // Latest first.
     let latest = store.list(filter, Page::first(JOBS_NAMED.min(count.max(1) as usize))).await?.jobs;
     let error = latest.first().and_then(|job| job.error.as_ref());
     let first = latest.last().and_then(|job| job.finished_at).filter(|_| count as usize == latest.len());
     Ok(Found {
         count,
-        since: Some(first.unwrap_or(memory.until)),
+        since: Some(first.unwrap_or(tracker.until)),
         jobs: latest.iter().rev().map(|job| job.id).collect(),
         queues: latest.iter().map(|job| job.spec.queue.clone()).collect(),
         error: error.map(|error| error.to_string().chars().take(ERROR_MAX_CHARS).collect()),
@@ -160,7 +160,7 @@ async fn read_deaths(store: &dyn Store, name: &str, count: u64, memory: &Memory)
 type Lanes = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// The current conditions of queues.
-async fn conditions(alert_queue: &AlertQueue, memory: &Memory, now: Timestamp) -> StoreResult<Vec<Condition>> {
+async fn conditions(alert_queue: &AlertQueue, tracker: &AlertTracker, now: Timestamp) -> StoreResult<Vec<Condition>> {
     let (store, mut lanes) = (alert_queue.store(), Lanes::new());
     let paused = store.queues().await?.into_iter().filter(|queue| queue.settings.paused).map(|queue| queue.name);
     let paused: BTreeSet<String> = paused.chain([ALERTS_QUEUE.to_owned()]).collect();
@@ -175,7 +175,7 @@ async fn conditions(alert_queue: &AlertQueue, memory: &Memory, now: Timestamp) -
     }
     // Queues with a known condition first, so that its end is noticed.
     let mut queues: Vec<&String> = lanes.keys().collect();
-    queues.sort_by_key(|queue| !memory.has_condition(queue));
+    queues.sort_by_key(|queue| !tracker.has_condition(queue));
     queues.truncate(CHECKED_MAX);
     let mut conditions = unserved(store, &lanes, &queues, now).await?;
     conditions.extend(late(alert_queue, &lanes, &queues, now).await?);

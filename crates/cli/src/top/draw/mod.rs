@@ -195,14 +195,14 @@ fn clipped(line: Line, room: usize) -> Line {
 /// The keys that apply now, in a long and a short form.
 fn hints(state: &State) -> [String; 2] {
     let about = match (&state.opened, state.panel) {
-        _ if state.help => "any key goes back",
+        _ if state.help => "any key to return",
         (Some(_), Panel::Queues) => "Esc back  j k scroll  p pause",
         (Some(_), _) => "Esc back  j k scroll  r retry  c cancel",
         (None, Panel::Queues) => "Tab next  Enter open  p pause",
         (None, Panel::Running) => "Tab next  Enter open  c cancel",
         (None, Panel::Dead) => "Tab next  Enter open  r retry",
     };
-    [format!("{about}  ? help  q leave"), "? help  q leave".to_owned()]
+    [format!("{about}  ? help  q quit"), "? help  q quit".to_owned()]
 }
 
 /// The screen as plain text, with all rows of all tables.

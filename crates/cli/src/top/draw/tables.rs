@@ -6,7 +6,8 @@ use ratatui::layout::Rect;
 
 use super::{
     super::{
-        poller::{JOBS_MAX, QueueRow},
+        poller::JOBS_MAX,
+        snapshot::QueueRow,
         state::{Panel, State},
     },
     Brush,

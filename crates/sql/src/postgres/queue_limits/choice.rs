@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     Timestamp,
-    limiter::{LimitUsage, Line, Order, QueueLimiter},
+    limiter::{CandidateQueue, Candidates, KeyLimiter, LimitUsage, Order, QueueLimiter},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
@@ -15,65 +15,63 @@ use super::{
         take::{Plain, ReadyKey},
         value::{At, job_id},
     },
-    KEYLESS, LimitedClaim, LimitedLane, QUEUE, QueueKey, bounds,
+    KEYLESS, Key, LimitedClaim, LimitedLane, QUEUE, QueueKey, bounds,
     usage::{key_usages, starts, turns},
 };
 
-/// The candidates of a claim. Jobs without limits belong to a queue with an empty name.
-pub(super) struct Candidates {
-    pub(super) names: Vec<String>,
-    pub(super) queues: Vec<QueueLimiter>,
-    /// The clocks of the queues before the choice.
-    pub(super) clocks: Vec<u64>,
-    /// The key of each line.
-    pub(super) keys: Vec<Option<String>>,
-    pub(super) lines: Vec<Line<ReadyKey>>,
-}
-
-impl Candidates {
-    pub(super) fn number(&self, queue: &str) -> usize {
-        self.names.partition_point(|name| name.as_str() < queue)
-    }
-}
-
 impl LimitedClaim<'_> {
-    /// Reads the candidates of limited queues, and those without limits.
-    pub(super) async fn choice(
+    /// Reads the candidates of the queues that the claim has locked, and those without limits, which belong to a queue
+    /// with an empty name.
+    pub(super) async fn candidates<'q>(
+        &'q self,
+        connection: &mut PgConnection,
+        queues: &'q BTreeSet<String>,
+        now: Timestamp,
+    ) -> sqlx::Result<Candidates<'q, ReadyKey>> {
+        let mut candidates = Candidates::new(self.limiters(connection, queues, now).await?);
+        let lanes = self.lanes.iter().copied().filter(|(queue, _)| queues.contains(queue));
+        let (keyed, plain): (Vec<&LimitedLane>, Vec<&LimitedLane>) = lanes.partition(|(_, lane)| lane.keyed);
+        self.add_plain(connection, &plain, &mut candidates).await?;
+        self.add_keyed(connection, (&keyed, now), &mut candidates).await?;
+        Ok(candidates)
+    }
+
+    /// What the limits of queues allow.
+    async fn limiters<'q>(
+        &'q self,
+        connection: &mut PgConnection,
+        queues: &'q BTreeSet<String>,
+        now: Timestamp,
+    ) -> sqlx::Result<Vec<CandidateQueue<'q>>> {
+        let known = self.scan.queues;
+        let (limited, open): (Vec<&'q str>, Vec<&'q str>) =
+            queues.iter().map(String::as_str).partition(|queue| known.limits.contains_key(*queue));
+        let mut found: Vec<CandidateQueue<'q>> = Vec::with_capacity(queues.len() + 1);
+        for name in [""].into_iter().chain(open) {
+            found.push(CandidateQueue { name, limits: known.limits(name), limiter: QueueLimiter::OPEN });
+        }
+        if limited.is_empty() {
+            return Ok(found);
+        }
+        let usages = self.queue_usages(connection, &limited, now).await?;
+        let clocks: Vec<Key<'_>> = limited.iter().map(|queue| (*queue, QUEUE)).collect();
+        let clocks = turns(connection, known, &clocks).await?;
+        for ((name, usage), clock) in limited.into_iter().zip(usages).zip(clocks) {
+            let limits = known.limits(name);
+            let limiter = QueueLimiter { free: limits.free(&usage, now), clock };
+            found.push(CandidateQueue { name, limits, limiter });
+        }
+        Ok(found)
+    }
+
+    /// Adds jobs without a key: those of each limited queue, and those without limits.
+    async fn add_plain(
         &self,
         connection: &mut PgConnection,
-        queues: &BTreeSet<String>,
-        now: Timestamp,
-    ) -> sqlx::Result<Candidates> {
-        let names: Vec<String> = [String::new()].into_iter().chain(queues.iter().cloned()).collect();
-        let limited: Vec<&str> =
-            queues.iter().filter(|queue| self.scan.queues.limits.contains_key(*queue)).map(String::as_str).collect();
-        let mut limiters = vec![QueueLimiter::OPEN; names.len()];
-        if !limited.is_empty() {
-            let usages = self.queue_usages(connection, &limited, now).await?;
-            let turns =
-                turns(connection, self.scan.queues, &limited.iter().map(|queue| (*queue, QUEUE)).collect::<Vec<_>>())
-                    .await?;
-            for ((queue, usage), clock) in limited.iter().zip(usages).zip(turns) {
-                let number = names.partition_point(|name| name.as_str() < *queue);
-                limiters[number] = QueueLimiter { free: self.scan.queues.limits(queue).free(&usage, now), clock };
-            }
-        }
-        let clocks = limiters.iter().map(|limiter| limiter.clock).collect();
-        let mut choice = Candidates { names, queues: limiters, clocks, keys: Vec::new(), lines: Vec::new() };
-        self.add_plain(connection, &mut choice).await?;
-        self.add_keyed(connection, &mut choice, now).await?;
-        Ok(choice)
-    }
-
-    /// The lanes of the queues that the claim has locked.
-    fn lanes_at(&self, choice: &Candidates, keyed: bool) -> Vec<&LimitedLane> {
-        let is_at = |queue: &String| choice.names.get(choice.number(queue)) == Some(queue);
-        self.lanes.iter().copied().filter(|(queue, lane)| lane.keyed == keyed && is_at(queue)).collect()
-    }
-
-    /// Adds lines of jobs without a key: one per limited queue, and one for jobs without limits.
-    async fn add_plain(&self, connection: &mut PgConnection, choice: &mut Candidates) -> sqlx::Result<()> {
-        let limited = self.lanes_at(choice, false).into_iter().map(|(queue, lane)| (queue.as_str(), lane));
+        limited: &[&LimitedLane],
+        candidates: &mut Candidates<'_, ReadyKey>,
+    ) -> sqlx::Result<()> {
+        let limited = limited.iter().map(|(queue, lane)| (queue.as_str(), lane));
         let (lanes, found): (&[Served], &[(Served, ReadyKey)]) = match self.plain {
             Plain::Lanes(lanes) => (lanes, &[]),
             Plain::Keys(keys) => (&[], keys),
@@ -104,27 +102,22 @@ impl LimitedClaim<'_> {
             let Some((queue, lane)) = lanes.get(&key.lane) else { continue };
             waiting.entry(queue).or_default().push((order(lane, &key), key));
         }
-        let shares: Vec<(&str, &str)> = waiting.keys().map(|queue| (*queue, KEYLESS)).collect();
-        let turns = turns(connection, self.scan.queues, &shares).await?;
-        for ((name, mut jobs), turn) in waiting.into_iter().zip(turns) {
-            jobs.sort_unstable_by_key(|(order, _)| *order);
-            let (queue, limits) = (choice.number(name), self.scan.queues.limits(name));
-            let turn = turn.max(choice.queues[queue].clock);
-            choice.keys.push(None);
-            choice.lines.push(Line { queue, free: u32::MAX, turn, step: limits.step(None), jobs: jobs.into() });
+        let keys: Vec<Key<'_>> = waiting.keys().map(|queue| (*queue, KEYLESS)).collect();
+        let turns = turns(connection, self.scan.queues, &keys).await?;
+        for ((queue, jobs), turn) in waiting.into_iter().zip(turns) {
+            candidates.add((queue, None), KeyLimiter::keyless(turn), jobs);
         }
         Ok(())
     }
 
-    /// Adds lines of the keys that may start a job.
+    /// Adds the first jobs of the keys that may start a job now.
     async fn add_keyed(
         &self,
         connection: &mut PgConnection,
-        choice: &mut Candidates,
-        now: Timestamp,
+        (lanes, now): (&[&LimitedLane], Timestamp),
+        candidates: &mut Candidates<'_, ReadyKey>,
     ) -> sqlx::Result<()> {
-        let lanes: HashMap<i32, &Served> =
-            self.lanes_at(choice, true).into_iter().map(|(_, lane)| (lane.number, lane)).collect();
+        let lanes: HashMap<i32, &Served> = lanes.iter().map(|(_, lane)| (lane.number, lane)).collect();
         let query = sqlx::query(*sql::HEADS).bind(lanes.keys().copied().collect::<Vec<_>>());
         let rows = query.bind(self.scan.request.limit as i64).fetch_all(&mut *connection).await?;
         let mut found: BTreeMap<QueueKey, (u64, Vec<i32>)> = BTreeMap::new();
@@ -133,28 +126,25 @@ impl LimitedClaim<'_> {
             head.0 = row.try_get::<i64, _>(3)? as u64;
             head.1.push(row.try_get(0)?);
         }
-        let keys: BTreeSet<QueueKey> = found.keys().cloned().collect();
+        let keys: BTreeSet<Key<'_>> = found.keys().map(|(queue, key)| (queue.as_str(), key.as_str())).collect();
         let usages = key_usages(connection, self.scan.queues, &keys, now).await?;
-        let (mut first_jobs, first) = (FirstJobs::default(), choice.lines.len());
-        for ((number, ((name, key), (turn, lanes))), usage) in found.into_iter().enumerate().zip(usages) {
-            let (queue, limits) = (choice.number(&name), self.scan.queues.limits(&name));
-            let free = limits.key_free(&usage, now);
+        let (mut first_jobs, mut limiters) = (FirstJobs::default(), Vec::with_capacity(keys.len()));
+        for ((number, ((queue, key), (turn, lanes))), usage) in found.iter().enumerate().zip(usages) {
+            let free = self.scan.queues.limits(queue).key_free(&usage, now);
             for lane in lanes {
-                first_jobs.add(number, &key, lane, free.min(self.scan.request.limit as u32));
+                first_jobs.add(number, key, *lane, free.min(self.scan.request.limit as u32));
             }
-            let (turn, step) = (turn.max(choice.queues[queue].clock), limits.step(Some(&key)));
-            choice.keys.push(Some(key));
-            choice.lines.push(Line { queue, free, turn, step, jobs: Default::default() });
+            limiters.push(KeyLimiter { free, turn: *turn });
         }
+        let mut jobs: Vec<Vec<(Order, ReadyKey)>> = vec![Vec::new(); keys.len()];
         for row in &first_jobs.read(connection).await? {
             let key = ReadyKey { lane: row.try_get(1)?, run_at: rows::instant(row, 2)?, id: job_id(row.try_get(3)?) };
             if let Some(lane) = lanes.get(&key.lane) {
-                let number = first + row.try_get::<i32, _>(0)? as usize;
-                choice.lines[number].jobs.push_back((order(lane, &key), key));
+                jobs[row.try_get::<i32, _>(0)? as usize].push((order(lane, &key), key));
             }
         }
-        for line in &mut choice.lines[first..] {
-            line.jobs.make_contiguous().sort_unstable_by_key(|(order, _)| *order);
+        for (((queue, key), limiter), jobs) in keys.into_iter().zip(limiters).zip(jobs) {
+            candidates.add((queue, Some(key)), limiter, jobs);
         }
         Ok(())
     }

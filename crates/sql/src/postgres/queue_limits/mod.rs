@@ -1,4 +1,4 @@
-//! Selects the queued jobs that may start where limits are set. [`limiter`] decides.
+//! Selects the queued jobs that may start where limits are set; the rules are in [`punctual_core::limiter`].
 //!
 //! Jobs with a concurrency key are stored in lanes of their own. Every change to one of them adds a wake-up of its key.
 //! A claim checks the keys with wake-ups first and maintains in `punctual_limit_heads` the keys that may start a job.
@@ -16,15 +16,12 @@ use std::{
 
 use punctual_core::{
     ClaimRequest, JobId, Rate, Timestamp,
-    limiter::{self},
+    limiter::{LimitKey, Records},
 };
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
+use self::usage::{close, evaluate, starts};
 pub(crate) use self::usage::{trim, usage_of};
-use self::{
-    choice::Candidates,
-    usage::{close, evaluate, starts},
-};
 use super::{
     lanes::Served,
     rows,
@@ -47,6 +44,9 @@ const QUEUE: &str = "";
 const KEYLESS: &str = " ";
 
 /// A queue and a key.
+type Key<'a> = (&'a str, &'a str);
+
+/// A queue and a key, as read.
 type QueueKey = (String, String);
 
 /// A lane whose jobs are limited, with its queue.
@@ -202,23 +202,18 @@ impl LimitedClaim<'_> {
         all: &BTreeSet<String>,
         mut opens_at: Option<Timestamp>,
     ) -> sqlx::Result<Option<(Option<ScanResult>, Option<Timestamp>)>> {
-        let mut choice = self.choice(&mut unit, &free, now).await?;
-        let mut chosen = limiter::choose(&mut choice.queues, &mut choice.lines, self.scan.request.limit);
-        let keys: Vec<ReadyKey> = chosen.iter().map(|(_, key)| *key).collect();
-        let rows = self.take_chosen(&mut unit, &keys, now).await?;
+        let choice = self.candidates(&mut unit, &free, now).await?.choose(self.scan.request.limit);
+        let rows = self.take_chosen(&mut unit, &choice.jobs, now).await?;
         // Only settings of another queue can have changed: changes of these queues wait for this transaction to end.
         let revision = rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?;
         let settings_changed = revision.is_some_and(|revision| revision != self.scan.queues.revision);
         let claimed = rows.iter().map(|row| row.try_get(2)).collect::<sqlx::Result<Vec<Option<Uuid>>>>()?;
         let claimed: HashSet<JobId> = claimed.into_iter().flatten().map(job_id).collect();
-        let (open, full) = self.chosen_keys(&choice, &chosen, &claimed);
-        chosen.retain(|(_, key)| claimed.contains(&key.id));
-        self.remember(&mut unit, &choice, &chosen, now).await?;
-        close(&mut unit, &full).await?;
-        opens_at = opens_at.into_iter().chain(evaluate(&mut unit, self.scan.queues, &open, now).await?).min();
-        let left =
-            choice.lines.iter().filter(|line| !line.jobs.is_empty()).map(|line| choice.names[line.queue].as_str());
-        opens_at = opens_at.into_iter().chain(self.opens_at(&mut unit, left.collect(), now).await?).min();
+        let records = choice.records(now, |key| claimed.contains(&key.id));
+        record(&mut unit, &records).await?;
+        close(&mut unit, &records.full).await?;
+        opens_at = opens_at.into_iter().chain(evaluate(&mut unit, self.scan.queues, &records.open, now).await?).min();
+        opens_at = opens_at.into_iter().chain(reopens_at(&mut unit, &records.rates, now).await?).min();
         unit.done().await?;
         if settings_changed {
             return Ok(None);
@@ -226,35 +221,11 @@ impl LimitedClaim<'_> {
         if free.len() < all.len() {
             opens_at = opens_at.into_iter().chain([now.after(RETRY_AFTER)]).min();
         }
-        let order: HashMap<JobId, usize> = keys.iter().enumerate().map(|(index, key)| (key.id, index)).collect();
+        let order: HashMap<JobId, usize> = choice.jobs.iter().enumerate().map(|(index, key)| (key.id, index)).collect();
         let mut jobs = take::claimed_rows(self.scan.store, &rows)?;
         jobs.sort_by_key(|job| order.get(&job.attempt.job));
         let next_run_at = self.scan.store.scan_bounds.learn(&rows)?;
         Ok(Some((Some(ScanResult { jobs, next_run_at, opens_at: None }), opens_at)))
-    }
-
-    /// The keys of the chosen jobs: those to be checked again, and those whose limits are now reached.
-    fn chosen_keys(
-        &self,
-        choice: &Candidates,
-        chosen: &[(usize, ReadyKey)],
-        claimed: &HashSet<JobId>,
-    ) -> (BTreeSet<QueueKey>, BTreeSet<QueueKey>) {
-        let (mut open, mut full) = (BTreeSet::new(), BTreeSet::new());
-        for (number, ready) in chosen {
-            let (line, Some(key)) = (&choice.lines[*number], &choice.keys[*number]) else { continue };
-            let queue = &choice.names[line.queue];
-            let key = (queue.clone(), key.clone());
-            // Another transaction may have locked a chosen job; then the key's limit is not reached as planned.
-            let as_planned = claimed.contains(&ready.id) && line.free == 0;
-            if as_planned && self.scan.queues.limits(queue).key_rate.is_none() {
-                full.insert(key);
-            } else {
-                open.insert(key);
-            }
-        }
-        full.retain(|key| !open.contains(key));
-        (open, full)
     }
 
     /// Evaluates keys with due wake-ups.
@@ -268,6 +239,7 @@ impl LimitedClaim<'_> {
             *counts.entry(key.0.clone()).or_default() += 1;
             keys.insert(key);
         }
+        let keys: BTreeSet<Key<'_>> = keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).collect();
         let opens_at = evaluate(unit, self.scan.queues, &keys, *now).await?;
         let all = counts.values().all(|count| *count < ROUND_MAX_KEYS);
         Ok(Evaluated { all, opens_at: if all { opens_at } else { Some(*now) } })
@@ -283,67 +255,54 @@ impl LimitedClaim<'_> {
             self.lanes.iter().filter(|(queue, _)| self.scan.queues.guards(queue)).map(|(_, lane)| lane.number);
         self.scan.take_chosen(connection, keys, limited.collect(), Some(At(now))).await
     }
+}
 
-    /// Records the starts and turns that limits need, besides the running jobs.
-    async fn remember(
-        &self,
-        connection: &mut PgConnection,
-        choice: &Candidates,
-        chosen: &[(usize, ReadyKey)],
-        now: Timestamp,
-    ) -> sqlx::Result<()> {
-        let (mut starts, mut turns) = (BTreeMap::<(&str, &str), (Rate, i64)>::new(), BTreeMap::new());
-        for (number, _) in chosen {
-            let (line, key) = (&choice.lines[*number], choice.keys[*number].as_deref());
-            let queue = choice.names[line.queue].as_str();
-            let Some(limits) = self.scan.queues.limits.get(queue) else { continue };
-            let rates = [(QUEUE, limits.rate), (key.unwrap_or(QUEUE), limits.key_rate.filter(|_| key.is_some()))];
-            for (key, rate) in rates.into_iter().filter_map(|(key, rate)| Some((key, rate?))) {
-                starts.entry((queue, key)).or_insert((rate, 0)).1 += 1;
-            }
-            if limits.fair {
-                turns.insert((queue, key.unwrap_or(KEYLESS)), line.turn);
-                turns.insert((queue, QUEUE), choice.queues[line.queue].clock);
-            }
-        }
-        if !starts.is_empty() {
-            sqlx::query(*sql::ADD_STARTS)
-                .bind(starts.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
-                .bind(starts.keys().map(|(_, key)| *key).collect::<Vec<_>>())
-                .bind(starts.values().map(|(rate, _)| At(rate.moment(now))).collect::<Vec<_>>())
-                .bind(starts.values().map(|(_, count)| *count).collect::<Vec<_>>())
-                .bind(starts.values().map(|(rate, _)| At(rate.horizon(now))).collect::<Vec<_>>())
-                .execute(&mut *connection)
-                .await?;
-        }
-        if !turns.is_empty() {
-            sqlx::query(*sql::SAVE_TURNS)
-                .bind(turns.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
-                .bind(turns.keys().map(|(_, key)| *key).collect::<Vec<_>>())
-                .bind(turns.values().map(|turn| *turn as i64).collect::<Vec<_>>())
-                .execute(&mut *connection)
-                .await?;
-        }
-        for ((queue, _), clock) in turns.iter().filter(|((_, key), _)| *key == QUEUE) {
-            if limiter::begins_round(choice.clocks[choice.number(queue)], *clock) {
-                let forget = sqlx::query(*sql::DELETE_OLD_TURNS).bind(*queue).bind(*clock as i64);
-                forget.execute(&mut *connection).await?;
-            }
-        }
-        Ok(())
+/// Stores the starts and turns that limits need, besides the running jobs.
+async fn record(
+    connection: &mut PgConnection,
+    Records { starts, turns, rounds, .. }: &Records<'_>,
+) -> sqlx::Result<()> {
+    if !starts.is_empty() {
+        sqlx::query(*sql::ADD_STARTS)
+            .bind(starts.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
+            .bind(starts.keys().map(|(_, key)| stored(*key)).collect::<Vec<_>>())
+            .bind(starts.values().map(|start| At(start.at)).collect::<Vec<_>>())
+            .bind(starts.values().map(|start| i64::from(start.count)).collect::<Vec<_>>())
+            .bind(starts.values().map(|start| At(start.horizon)).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
     }
+    if !turns.is_empty() {
+        sqlx::query(*sql::SAVE_TURNS)
+            .bind(turns.keys().map(|(queue, _)| *queue).collect::<Vec<_>>())
+            .bind(turns.keys().map(|(_, key)| stored(*key)).collect::<Vec<_>>())
+            .bind(turns.values().map(|turn| *turn as i64).collect::<Vec<_>>())
+            .execute(&mut *connection)
+            .await?;
+    }
+    for (queue, clock) in rounds {
+        let forget = sqlx::query(*sql::DELETE_OLD_TURNS).bind(*queue).bind(*clock as i64);
+        forget.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
 
-    /// When a rate next allows a start, for queues with more jobs.
-    async fn opens_at(
-        &self,
-        connection: &mut PgConnection,
-        queues: BTreeSet<&str>,
-        now: Timestamp,
-    ) -> sqlx::Result<Option<Timestamp>> {
-        let rates = queues.iter().filter_map(|queue| Some((*queue, QUEUE, self.scan.queues.limits.get(*queue)?.rate?)));
-        let rates: Vec<_> = rates.collect();
-        let starts = starts(connection, &rates, now).await?;
-        let times = rates.iter().zip(&starts).map(|((.., rate), starts)| rate.opens_at(starts, now));
-        Ok(times.filter(|at| *at > now).min())
+/// The key under which a record is stored.
+const fn stored(key: LimitKey<'_>) -> &str {
+    match key {
+        LimitKey::Queue => QUEUE,
+        LimitKey::Keyless => KEYLESS,
+        LimitKey::Key(key) => key,
     }
+}
+
+/// When the first of the rates of queues that allow no start now allows one.
+async fn reopens_at(
+    connection: &mut PgConnection,
+    rates: &BTreeMap<&str, Rate>,
+    now: Timestamp,
+) -> sqlx::Result<Option<Timestamp>> {
+    let rates: Vec<(&str, &str, Rate)> = rates.iter().map(|(queue, rate)| (*queue, QUEUE, *rate)).collect();
+    let starts = starts(connection, &rates, now).await?;
+    Ok(rates.iter().zip(&starts).filter_map(|((.., rate), starts)| rate.reopens_at(starts, now)).min())
 }

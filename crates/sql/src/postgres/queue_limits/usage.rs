@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::{Rate, Timestamp, limiter::LimitUsage};
+use punctual_core::{
+    Rate, Timestamp,
+    limiter::{KeyState, LimitUsage},
+};
 use sqlx::{PgConnection, Row};
 
 use super::{
@@ -12,7 +15,7 @@ use super::{
         rows, statements as sql,
         value::At,
     },
-    QUEUE, QueueKey,
+    Key, QUEUE,
 };
 
 /// The usage of a limit, with all recorded starts.
@@ -51,7 +54,7 @@ pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: u
 pub(super) async fn evaluate(
     connection: &mut PgConnection,
     known: &QueueSnapshot,
-    keys: &BTreeSet<QueueKey>,
+    keys: &BTreeSet<Key<'_>>,
     now: Timestamp,
 ) -> sqlx::Result<Option<Timestamp>> {
     if keys.is_empty() {
@@ -61,15 +64,12 @@ pub(super) async fn evaluate(
     let usages = key_usages(connection, known, keys, now).await?;
     let (mut open, mut wakeups) = (Vec::new(), Vec::new());
     for ((queue, key), usage) in keys.iter().zip(usages) {
-        let limits = known.limits(queue);
-        if limits.key_free(&usage, now) > 0 {
-            open.push((queue.as_str(), key.as_str()));
-        } else if let Some(rate) = limits.key_rate {
-            // A released slot adds a wake-up; the passing of time does not.
-            wakeups.push((queue, rate.opens_at(&usage.starts, now), key));
+        match known.limits(queue).key_state(&usage, now) {
+            KeyState::Open => open.push((*queue, *key)),
+            KeyState::OpensAt(at) => wakeups.push((*queue, at, *key)),
+            KeyState::Full => {}
         }
     }
-    wakeups.retain(|(_, at, _)| *at > now);
     let mut opens_at = None;
     if !wakeups.is_empty() {
         let rows = sqlx::query(*sql::INSERT_WAKEUPS)
@@ -85,7 +85,7 @@ pub(super) async fn evaluate(
         return Ok(opens_at);
     }
     let own = turns(connection, known, &open).await?;
-    let clocks: Vec<(&str, &str)> = open.iter().map(|(queue, _)| (*queue, QUEUE)).collect();
+    let clocks: Vec<Key<'_>> = open.iter().map(|(queue, _)| (*queue, QUEUE)).collect();
     let clocks = turns(connection, known, &clocks).await?;
     sqlx::query(*sql::INSERT_HEADS)
         .bind(open.iter().map(|(queue, _)| *queue).collect::<Vec<_>>())
@@ -97,7 +97,7 @@ pub(super) async fn evaluate(
 }
 
 /// Removes keys from those that may start a job.
-pub(super) async fn close(connection: &mut PgConnection, keys: &BTreeSet<QueueKey>) -> sqlx::Result<()> {
+pub(super) async fn close(connection: &mut PgConnection, keys: &BTreeSet<Key<'_>>) -> sqlx::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -105,15 +105,15 @@ pub(super) async fn close(connection: &mut PgConnection, keys: &BTreeSet<QueueKe
     sqlx::query(*sql::DELETE_HEADS).bind(queues).bind(names).execute(connection).await.map(drop)
 }
 
-fn queues_and_keys(keys: &BTreeSet<QueueKey>) -> (Vec<&str>, Vec<&str>) {
-    keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).unzip()
+fn queues_and_keys<'k>(keys: &BTreeSet<Key<'k>>) -> (Vec<&'k str>, Vec<&'k str>) {
+    keys.iter().copied().unzip()
 }
 
 /// The usage of the limits of keys, in their order.
 pub(super) async fn key_usages(
     connection: &mut PgConnection,
     known: &QueueSnapshot,
-    keys: &BTreeSet<QueueKey>,
+    keys: &BTreeSet<Key<'_>>,
     now: Timestamp,
 ) -> sqlx::Result<Vec<LimitUsage>> {
     let mut usages = vec![LimitUsage::default(); keys.len()];
@@ -126,9 +126,10 @@ pub(super) async fn key_usages(
     {
         usages[row.try_get::<i64, _>(0)? as usize - 1].running = row.try_get::<i64, _>(1)? as u32;
     }
-    let rated = keys.iter().enumerate().filter_map(|(number, (queue, key))| {
-        Some((number, (queue.as_str(), key.as_str(), known.limits.get(queue)?.key_rate?)))
-    });
+    let rated = keys
+        .iter()
+        .enumerate()
+        .filter_map(|(number, (queue, key))| Some((number, (*queue, *key, known.limits.get(*queue)?.key_rate?))));
     let (numbers, rates): (Vec<usize>, Vec<_>) = rated.unzip();
     for (number, starts) in numbers.into_iter().zip(starts(connection, &rates, now).await?) {
         usages[number].starts = starts;
@@ -163,12 +164,12 @@ pub(super) async fn starts(
 pub(super) async fn turns(
     connection: &mut PgConnection,
     known: &QueueSnapshot,
-    keys: &[(&str, &str)],
+    keys: &[Key<'_>],
 ) -> sqlx::Result<Vec<u64>> {
     let mut turns = vec![0; keys.len()];
     let fair =
         keys.iter().enumerate().filter(|(_, (queue, _))| known.limits.get(*queue).is_some_and(|limits| limits.fair));
-    let (numbers, keys): (Vec<usize>, Vec<&(&str, &str)>) = fair.unzip();
+    let (numbers, keys): (Vec<usize>, Vec<&Key<'_>>) = fair.unzip();
     if keys.is_empty() {
         return Ok(turns);
     }

@@ -1,11 +1,16 @@
-//! Import of data from another store.
+//! Transfer of data to and from another store.
 
+use async_trait::async_trait;
 use punctual_core::{
-    Status,
-    transfer::{self, ExportBatch},
+    JobId, Status, StoreResult,
+    store::ports::TransferStore,
+    transfer::{self, Dependency, ExportBatch},
 };
 
-use super::state::{Record, State};
+use super::{
+    state::{Record, State},
+    store::ModelStore,
+};
 
 impl State {
     /// Imports a batch; returns how many of its records were new.
@@ -80,4 +85,19 @@ impl State {
 
 fn new_of<T>(all: Vec<T>, mut import: impl FnMut(T) -> bool) -> usize {
     all.into_iter().map(|one| usize::from(import(one))).sum()
+}
+
+#[async_trait]
+impl TransferStore for ModelStore {
+    async fn dependencies(&self, children: Vec<JobId>) -> StoreResult<Vec<Dependency>> {
+        let state = self.state();
+        let mut found: Vec<Dependency> =
+            state.dependencies.iter().filter(|one| children.contains(&one.child)).copied().collect();
+        found.sort();
+        Ok(found)
+    }
+
+    async fn import(&self, batch: ExportBatch) -> StoreResult<usize> {
+        self.write(|state, _| state.import(batch))
+    }
 }

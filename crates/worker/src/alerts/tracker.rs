@@ -34,9 +34,9 @@ pub(crate) struct AlertTiming {
     pub(crate) remind: Duration,
 }
 
-/// The state of alerts.
+/// Follows the state of alerts: which were sent, and which are due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct AlertTracker {
     /// Deaths before this instant are counted, except those that become visible late.
     pub(crate) until: Timestamp,
     /// Start of the period that is queried again for deaths that became visible late.
@@ -46,7 +46,6 @@ pub(crate) struct Memory {
     /// Deaths that are still to be reported, or were reported recently, by job name.
     died: BTreeMap<String, Died>,
     /// Conditions that continue, or are not yet known to be over.
-    #[serde(rename = "troubles")]
     conditions: Vec<KnownCondition>,
 }
 
@@ -55,7 +54,6 @@ pub(crate) struct Memory {
 struct Died {
     found: Found,
     noticed_at: Timestamp,
-    #[serde(rename = "told_at")]
     alerted_at: Option<Timestamp>,
 }
 
@@ -108,11 +106,10 @@ struct KnownCondition {
     since: Timestamp,
     /// The time since which it has not been observed.
     gone_at: Option<Timestamp>,
-    #[serde(rename = "told_at")]
     alerted_at: Option<Timestamp>,
 }
 
-impl Memory {
+impl AlertTracker {
     /// Initial state: events before `now` are not reported.
     pub(crate) const fn beginning(now: Timestamp) -> Self {
         Self { until: now, since: now, counted: Counts::new(), died: BTreeMap::new(), conditions: Vec::new() }
@@ -320,41 +317,41 @@ mod tests {
 
     #[test]
     fn a_burst_of_deaths_is_one_alert_and_the_next_comes_a_minute_later() {
-        let mut memory = Memory::beginning(at(0));
+        let mut tracker = AlertTracker::beginning(at(0));
         for second in 0..10 {
-            memory.count(found(2), counts(2), at(second));
-            assert_eq!(memory.due_death_alerts(TIMING, at(second)), []);
+            tracker.count(found(2), counts(2), at(second));
+            assert_eq!(tracker.due_death_alerts(TIMING, at(second)), []);
         }
-        assert_eq!(states(&memory.due_death_alerts(TIMING, at(10))), [(AlertState::Raised, 20)]);
-        memory.count(found(1), counts(21), at(12));
-        assert_eq!(memory.due_death_alerts(TIMING, at(69)), []);
-        assert_eq!(states(&memory.due_death_alerts(TIMING, at(70))), [(AlertState::Raised, 1)]);
-        assert_eq!(memory.due_death_alerts(TIMING, at(500)), []);
-        assert!(memory.died.is_empty(), "reported deaths are removed in the end");
+        assert_eq!(states(&tracker.due_death_alerts(TIMING, at(10))), [(AlertState::Raised, 20)]);
+        tracker.count(found(1), counts(21), at(12));
+        assert_eq!(tracker.due_death_alerts(TIMING, at(69)), []);
+        assert_eq!(states(&tracker.due_death_alerts(TIMING, at(70))), [(AlertState::Raised, 1)]);
+        assert_eq!(tracker.due_death_alerts(TIMING, at(500)), []);
+        assert!(tracker.died.is_empty(), "reported deaths are removed in the end");
     }
 
     #[test]
     fn deaths_that_become_visible_late_and_repeated_deaths_are_counted() {
-        let mut memory = Memory::beginning(at(0));
-        memory.count(found(2), counts(2), at(60));
-        assert_eq!(memory.uncounted(&counts(2), counts(0)), counts(0));
-        assert_eq!(memory.uncounted(&counts(3), counts(0)), counts(1), "one more became visible");
-        assert_eq!(memory.uncounted(&counts(0), counts(2)), counts(2), "both were retried and died again");
+        let mut tracker = AlertTracker::beginning(at(0));
+        tracker.count(found(2), counts(2), at(60));
+        assert_eq!(tracker.uncounted(&counts(2), counts(0)), counts(0));
+        assert_eq!(tracker.uncounted(&counts(3), counts(0)), counts(1), "one more became visible");
+        assert_eq!(tracker.uncounted(&counts(0), counts(2)), counts(2), "both were retried and died again");
     }
 
     #[test]
     fn the_state_is_refreshed_once_a_minute_while_nothing_happens() {
-        let (mut memory, before) = (Memory::beginning(at(0)), Memory::beginning(at(0)));
-        memory.count(BTreeMap::new(), counts(0), at(59));
-        assert_eq!(memory, before);
-        memory.count(BTreeMap::new(), counts(0), at(60));
-        assert_eq!((memory.since, memory.until), (at(60).before(SHOWS_WITHIN), at(60)));
+        let (mut tracker, before) = (AlertTracker::beginning(at(0)), AlertTracker::beginning(at(0)));
+        tracker.count(BTreeMap::new(), counts(0), at(59));
+        assert_eq!(tracker, before);
+        tracker.count(BTreeMap::new(), counts(0), at(60));
+        assert_eq!((tracker.since, tracker.until), (at(60).before(SHOWS_WITHIN), at(60)));
     }
 
     #[test]
     fn a_condition_is_raised_after_the_hold_time_then_reminded_then_resolved() {
-        let (mut memory, condition) = (Memory::beginning(at(0)), [late("mail")]);
-        let mut check = |seen: &[Condition], second| states(&memory.due_condition_alerts(seen, TIMING, at(second)));
+        let (mut tracker, condition) = (AlertTracker::beginning(at(0)), [late("mail")]);
+        let mut check = |seen: &[Condition], second| states(&tracker.due_condition_alerts(seen, TIMING, at(second)));
         assert_eq!(check(&condition, 0), []);
         assert_eq!(check(&condition, 30), [(AlertState::Raised, 3)]);
         assert_eq!(check(&condition, 3_629), []);
@@ -364,26 +361,26 @@ mod tests {
         assert_eq!(check(&[], 3_800), []);
         assert_eq!(check(&[], 3_830), [(AlertState::Resolved, 0)]);
         assert_eq!(check(&[], 9_000), []);
-        assert!(memory.conditions.is_empty());
+        assert!(tracker.conditions.is_empty());
     }
 
     #[test]
     fn a_short_condition_raises_no_alert_and_queues_have_conditions_of_their_own() {
-        let mut memory = Memory::beginning(at(0));
-        assert_eq!(memory.due_condition_alerts(&[late("mail")], TIMING, at(0)), []);
-        assert_eq!(memory.due_condition_alerts(&[late("web")], TIMING, at(29)), []);
-        assert_eq!(memory.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(31)), [], "it began again");
-        let alerts = memory.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(59));
+        let mut tracker = AlertTracker::beginning(at(0));
+        assert_eq!(tracker.due_condition_alerts(&[late("mail")], TIMING, at(0)), []);
+        assert_eq!(tracker.due_condition_alerts(&[late("web")], TIMING, at(29)), []);
+        assert_eq!(tracker.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(31)), [], "it began again");
+        let alerts = tracker.due_condition_alerts(&[late("mail"), late("web")], TIMING, at(59));
         assert_eq!(alerts.iter().map(|alert| alert.queue.as_deref()).collect::<Vec<_>>(), [Some("web")]);
         assert!(alerts[0].text.contains("due for 59 s, more than 60 s"), "{}", alerts[0].text);
     }
 
     #[test]
     fn the_state_survives_serialization() {
-        let mut memory = Memory::beginning(at(0));
-        memory.count(found(2), counts(2), at(60));
-        memory.due_condition_alerts(&[late("mail")], TIMING, at(60));
-        let stored = serde_json::to_string(&memory).unwrap();
-        assert_eq!(serde_json::from_str::<Memory>(&stored).unwrap(), memory);
+        let mut tracker = AlertTracker::beginning(at(0));
+        tracker.count(found(2), counts(2), at(60));
+        tracker.due_condition_alerts(&[late("mail")], TIMING, at(60));
+        let stored = serde_json::to_string(&tracker).unwrap();
+        assert_eq!(serde_json::from_str::<AlertTracker>(&stored).unwrap(), tracker);
     }
 }

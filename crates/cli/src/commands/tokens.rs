@@ -1,11 +1,11 @@
-//! `punctual token`: manages API tokens.
+//! `punctual tokens`: manages API tokens.
 
 use anyhow::Result;
 use punctual::admin::Access;
 use serde_json::json;
 
 use crate::{
-    args::{Cli, TokenCommand},
+    args::{Cli, TokensCommand},
     commands::print_json,
     config::{Config, actor},
     exit::NotFound,
@@ -13,11 +13,11 @@ use crate::{
     table::{Cell, Table},
 };
 
-pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> Result<()> {
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Result<()> {
     let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
-    match command {
-        TokenCommand::Create { name, roles, expires } => {
+    match args {
+        TokensCommand::Create { name, roles, expires } => {
             let created = admin.create_token(name, roles.iter().copied(), expires.map(|span| span.0)).await?;
             if cli.json {
                 return print_json(&created);
@@ -25,17 +25,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             anstream::eprintln!("{DIM}{}: save it now: it will not be shown again{DIM:#}", created.token.id);
             println!("{}", created.secret);
         }
-        TokenCommand::List => {
+        TokensCommand::List => {
             let tokens = admin.tokens().await?;
             if cli.json {
                 return print_json(&json!({ "tokens": tokens }));
             }
             if tokens.is_empty() {
                 let how = match admin.access().await? {
-                    Access::Open => "no token was ever created: the store is open",
-                    Access::Closed { .. } => "no valid token: the store stays closed",
+                    Access::Open => "no tokens were created yet: the store is open",
+                    Access::Closed { .. } => "no valid tokens: the store stays closed",
                 };
-                anstream::println!("{DIM}{how}; create one with punctual token create NAME --role admin{DIM:#}");
+                anstream::println!("{DIM}{how}; create one with punctual tokens create NAME --role admin{DIM:#}");
                 return Ok(());
             }
             let now = punctual.store().now();
@@ -54,16 +54,16 @@ pub(crate) async fn run(cli: &Cli, config: &Config, command: &TokenCommand) -> R
             }
             table.print();
         }
-        TokenCommand::Revoke { id, allow_last_admin } => {
+        TokensCommand::Revoke { id, allow_last_admin } => {
             if !admin.revoke_token(*id, *allow_last_admin).await? {
-                return Err(NotFound(format!("token {id} not found; `punctual token list` lists all")).into());
+                return Err(NotFound(format!("token {id} not found; `punctual tokens list` lists all")).into());
             }
             println!("{id} is revoked; servers refuse it within a second");
         }
-        TokenCommand::Open => {
+        TokensCommand::Open => {
             admin.open_access().await?;
             println!(
-                "the store is open: servers on loopback addresses answer without a token until the next one is created"
+                "the store is open: servers on loopback addresses accept requests without a token until the next one is created"
             );
         }
     }

@@ -1,0 +1,87 @@
+//! Queues that hand out no jobs, and workers that cannot or do not take them.
+
+use super::{
+    facts::Facts,
+    reason::{Cause, Reason, reason},
+    words::{none_of, s},
+};
+use crate::{WorkerRecord, time};
+
+impl Facts {
+    pub(super) fn paused(&self) -> Option<Reason> {
+        let queue = &self.job.spec.queue;
+        let resume = format!("Resume it: punctual queues resume {queue}");
+        self.queue.paused.then(|| reason(Cause::QueuePaused, format!("The queue {queue} is paused."), resume))
+    }
+
+    /// No live worker can run the job.
+    pub(super) fn no_worker(&self) -> Option<Reason> {
+        let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
+        if self.workers.is_empty() {
+            let start = format!("Start one: punctual work --queues {queue}");
+            return Some(reason(Cause::NoWorker, "No live workers.".to_owned(), start));
+        }
+        let of_queue: Vec<&WorkerRecord> = self.workers.iter().filter(|worker| serves_queue(worker, queue)).collect();
+        if of_queue.is_empty() {
+            let text = format!("{} serves the queue {queue}.", none_of(self.workers.len(), "live worker"));
+            return Some(reason(
+                Cause::NoWorkerForQueue,
+                text,
+                format!("Start one that does: punctual work --queues {queue}"),
+            ));
+        }
+        if !of_queue.iter().any(|worker| knows_name(worker, name)) {
+            let none = none_of(of_queue.len(), &format!("live worker of the queue {queue}"));
+            let text = format!("{none} has a handler for {name}.");
+            let advice = format!("Register one in your program, or declare [handlers.{name}] in punctual.toml");
+            return Some(reason(Cause::NoWorkerForName, text, advice));
+        }
+        None
+    }
+
+    /// The job may have crashed its worker, and now runs where a crash affects no other job.
+    pub(super) fn suspected(&self) -> Reason {
+        let (crashes, max) = (self.job.crash_count, self.job.spec.max_crashes());
+        let due = time::in_words(self.now.since(self.job.run_at));
+        let text = format!(
+            "It has been due for {due}. It was running at {crashes} crash{} of its workers (of {max} at most), so it runs apart from other jobs, and waits for a \
+             place: a process that a supervisor keeps for such jobs, or a worker without a supervisor that runs no other one.",
+            if crashes == 1 { "" } else { "es" }
+        );
+        let advice = format!("Show how its workers ended: punctual jobs show {}", self.job.id);
+        reason(Cause::Suspect, text, advice)
+    }
+
+    /// Nothing prevents the job from starting but the load of the workers.
+    pub(super) fn busy(&self) -> Reason {
+        let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
+        let could = self.workers.iter().filter(|worker| serves_queue(worker, queue) && knows_name(worker, name));
+        let could: Vec<&WorkerRecord> = could.collect();
+        let due = time::in_words(self.now.since(self.job.run_at));
+        if could.iter().all(|worker| worker.heartbeat.running >= worker.heartbeat.concurrency) {
+            let text = format!(
+                "It has been due for {due}. All {} worker{} that could run it {} busy, with {} jobs.",
+                could.len(),
+                s(could.len()),
+                if could.len() == 1 { "is" } else { "are" },
+                could.iter().map(|worker| worker.heartbeat.running).sum::<u32>()
+            );
+            let fair = if self.queue.limits.fair { " Keys of this queue take turns." } else { "" };
+            let advice =
+                "Start more workers, let them run more at once (--concurrency), or give the job a higher priority";
+            return reason(Cause::WorkersBusy, text + fair, advice);
+        }
+        let text = format!(
+            "It has been due for {due}, a worker has room for it, and nothing is in its way: it is about to start."
+        );
+        reason(Cause::AboutToStart, text, "")
+    }
+}
+
+fn serves_queue(worker: &WorkerRecord, queue: &String) -> bool {
+    worker.heartbeat.queues.is_empty() || worker.heartbeat.queues.contains(queue)
+}
+
+fn knows_name(worker: &WorkerRecord, name: &String) -> bool {
+    worker.heartbeat.names.is_empty() || worker.heartbeat.names.contains(name)
+}
