@@ -91,14 +91,28 @@ mod tests {
         assert!(params_of("select 1").is_empty());
     }
 
+    /// The highest number of a parameter.
+    fn highest(text: &str, mark: char) -> usize {
+        let numbers = text.split(mark).skip(1).filter_map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse().ok()
+        });
+        numbers.max().unwrap_or_default()
+    }
+
     #[test]
     fn every_parameter_has_a_type() {
         for (name, text) in ALL {
-            let numbers = text.split('$').skip(1).filter_map(|rest| {
-                let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-                rest[..end].parse::<usize>().ok()
-            });
-            assert_eq!(params_of(text).len(), numbers.max().unwrap_or_default(), "{name}");
+            assert_eq!(params_of(text).len(), highest(text, '$'), "{name}");
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn no_statement_takes_more_values_than_operations_give_it() {
+        for ((name, text), (same, theirs)) in ALL.iter().zip(crate::sqlite::texts()) {
+            assert_eq!(name, same);
+            assert!(highest(text, '$') <= highest(theirs, '?'), "{name}");
         }
     }
 }
