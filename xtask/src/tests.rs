@@ -18,10 +18,11 @@ use crate::root;
 const LANES: usize = 2;
 
 /// The binaries that take longest start first, so that the run does not wait for them at the end.
-const LONGEST: [&str; 9] = [
+const LONGEST: [&str; 10] = [
     "crashes",
     "chaos",
     "schedules",
+    "features",
     "punctual_sql",
     "cluster",
     "conformance",

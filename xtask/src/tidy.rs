@@ -15,16 +15,6 @@ use crate::{circles::circles, root};
 const LINE_MAX_COLUMNS: usize = 120;
 const FILE_MAX_LINES: usize = 450;
 
-/// Files that are still longer than [`FILE_MAX_LINES`].
-const LONG_FILES: [&str; 6] = [
-    "crates/cli/tests/program.rs",
-    "crates/punctual/tests/alerts.rs",
-    "crates/punctual/tests/leases.rs",
-    "crates/punctual/tests/programs.rs",
-    "crates/punctual/tests/schedules.rs",
-    "crates/punctual/tests/worker.rs",
-];
-
 /// Names that denote several types of a crate.
 const AMBIGUOUS_TYPES: [(&str, &[&str]); 2] =
     [("crates/core", &["Order"]), ("crates/sql", &["Options", "Patience", "Sessions"])];
@@ -106,6 +96,7 @@ pub(crate) fn run() -> Result<()> {
     type_names_are_unique(&sources, &mut problems);
     behaviours_are_run(&sources, &mut problems);
     modules_form_no_circles(&sources, &mut problems);
+    tests_are_built(&sources, &mut problems);
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -141,14 +132,12 @@ fn comments_are_wrapped(source: &Source, problems: &mut Vec<String>) {
 }
 
 fn files_are_short(sources: &[Source], problems: &mut Vec<String>) {
-    let mut exceptions: BTreeSet<&str> = LONG_FILES.into();
     for source in sources.iter().filter(|source| source.is_rust()) {
         let lines = source.text.lines().count();
-        if lines > FILE_MAX_LINES && !exceptions.remove(source.path.as_str()) {
+        if lines > FILE_MAX_LINES {
             problems.push(format!("{}: {lines} lines, at most {FILE_MAX_LINES} are allowed", source.path));
         }
     }
-    problems.extend(exceptions.iter().map(|path| format!("{path} is short now: remove it from LONG_FILES")));
 }
 
 /// A table of modules at the head of a file must name each module.
@@ -262,6 +251,20 @@ fn behaviours_are_run(sources: &[Source], problems: &mut Vec<String>) {
         let behaviours = source.text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         for name in behaviours.filter(|name| !listed.contains(name)) {
             problems.push(format!("{}: no list runs `{name}`", source.path));
+        }
+    }
+}
+
+/// A library with `test = false` saves the linking of a program without tests; tests in it would never run.
+fn tests_are_built(sources: &[Source], problems: &mut Vec<String>) {
+    let is_attribute = |line: &str| ["#[test]", "#[tokio::test", "#[cfg(test)]"].iter().any(|a| line.starts_with(a));
+    for source in sources.iter().filter(|source| source.is_rust()) {
+        let Some((folder, _)) = source.path.split_once("/src/") else { continue };
+        let Some((number, _)) = source.lines().find(|(_, line)| is_attribute(line.trim_start())) else { continue };
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
+        let library = manifest.split("\n[").find(|section| section.starts_with("lib]")).unwrap_or_default();
+        if library.contains("test = false") {
+            problems.push(format!("{}:{number}: a test of a library with `test = false` never runs", source.path));
         }
     }
 }

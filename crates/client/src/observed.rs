@@ -158,7 +158,11 @@ mod tests {
         }
         let read = histogram.read("enqueue");
         let count_of = |bound: f64| read.buckets.iter().find(|(at, _)| *at == bound).map(|(_, count)| *count);
-        assert_eq!((count_of(0.0001), count_of(0.0005), count_of(30.0)), (Some(1), Some(3), Some(3)));
-        assert_eq!((read.count, read.errors, read.sum), (4, 1, Duration::from_micros(60_000_650)));
+        assert_eq!(count_of(0.0001), Some(1));
+        assert_eq!(count_of(0.0005), Some(3));
+        assert_eq!(count_of(30.0), Some(3));
+        assert_eq!(read.count, 4);
+        assert_eq!(read.errors, 1);
+        assert_eq!(read.sum, Duration::from_micros(60_000_650));
     }
 }

@@ -226,7 +226,9 @@ mod tests {
             job.finished_at = Some(Timestamp::from_micros(1));
         });
         apply(Verb::Retry, &mut job, Timestamp::from_micros(9)).unwrap();
-        assert_eq!((job.spec.max_attempts, job.finished_at, job.run_at), (4, None, Timestamp::from_micros(9)));
+        assert_eq!(job.spec.max_attempts, 4);
+        assert_eq!(job.finished_at, None);
+        assert_eq!(job.run_at, Timestamp::from_micros(9));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what is a job? | [`spec`], [`job`] |
 //! | which states exist, and which transitions? | [`state`] |
+//! | what does a transition write besides the job's row? | [`effects`] |
 //! | what happens when an attempt ends? | [`settle`](mod@settle), [`retry`] |
 //! | what is a schedule, and when are its occurrences? | [`schedule`] |
 //! | which jobs wait for others, and what happens to them when a job ends? | [`flow`], [`workflow`] |
@@ -35,6 +36,7 @@ pub mod check;
 pub mod clock;
 pub mod death;
 pub mod dispatch;
+pub mod effects;
 pub mod error;
 pub mod explain;
 pub mod filter;

@@ -27,9 +27,7 @@ pub fn seeds(known: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> 
 ///
 /// Panics at the first difference, with the seed and the step.
 pub async fn replay(fixture: &Fixture, seed: u64, steps: usize) {
-    println!("random operations from seed {seed}");
-    let model = ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
-    let mut run = Run { fixture, model, random: fastrand::Rng::with_seed(seed), claims: Vec::new(), jobs: Vec::new() };
+    let mut run = Run::new(fixture, seed);
     for step in 0..steps {
         run.step(&format!("seed {seed}, step {step}")).await;
     }
@@ -71,7 +69,9 @@ pub async fn replay_transferred(fixture: &Fixture, seed: u64, steps: usize) {
     crate::conformance::audit(fixture).await;
 }
 
-struct Run<'a> {
+/// Random operations on a fixture's store and on a model with the same clock, for tests that look at the store after
+/// each operation.
+pub struct Run<'a> {
     fixture: &'a Fixture,
     model: ModelStore,
     random: fastrand::Rng,
@@ -91,8 +91,18 @@ macro_rules! both {
     }};
 }
 
+impl<'a> Run<'a> {
+    /// Operations from `seed`, which is printed.
+    pub fn new(fixture: &'a Fixture, seed: u64) -> Self {
+        println!("random operations from seed {seed}");
+        let model = ModelStore::new(fixture.clock.clone()).ties(fixture.ties);
+        Self { fixture, model, random: fastrand::Rng::with_seed(seed), claims: Vec::new(), jobs: Vec::new() }
+    }
+}
+
 impl Run<'_> {
-    async fn step(&mut self, context: &str) {
+    /// Executes the next operation. Panics if the results differ, with the context.
+    pub async fn step(&mut self, context: &str) {
         self.fixture.clock.advance(Duration::from_millis(self.random.u64(0..4_000)));
         match self.random.u32(0..100) {
             0..25 => self.enqueue(context).await,

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_client::Punctual;
 use punctual_core::Role;
@@ -95,5 +95,14 @@ impl World {
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.ask(Method::POST, path, Some(body)).await
+    }
+}
+
+/// Waits until `done` returns true. Polls often, and fails with a message after a minute.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done().await {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    AttemptStatus, Change, Changed, Job, JobId, Refused, RetentionPolicy, Status, StoreResult, Timestamp, Verb,
+    Change, Changed, Job, JobId, Refused, RetentionPolicy, Status, StoreResult, Timestamp, Verb,
     change::{self, KeyChange, KeyHolder},
+    effects::{Effects, Phase},
 };
 
 use super::{
+    effects::{self, IndexedJob},
     independent_batches::independent_batches,
-    queue_limits, read,
-    ready::ready_entry,
+    read,
     rows::{self, JobRow},
     running::Running,
-    settle::close,
     statements as sql,
     tx::{EventLine, Tx},
 };
@@ -87,44 +87,16 @@ pub(crate) fn replace(
     (actor, detail): (Option<&str>, Option<&str>),
 ) -> StoreResult<()> {
     let JobRow { seq, job: before, last_event } = known;
-    let (queue, name) = (&after.spec.queue, &after.spec.name);
-    match before.status {
-        Status::Queued => queue_limits::leave(tx, ready_entry(before, *seq))?,
-        Status::Scheduled | Status::Retrying => {
-            tx.write(sql::DELETE_DUE, params![before.run_at.as_micros(), seq])?;
-        }
-        Status::Waiting => {
-            tx.write(sql::DELETE_WAITING, params![before.run_at.as_micros(), seq])?;
-        }
-        Status::Processing => {
-            let id = before.id.to_bytes();
-            if let Some(held) = Running::find(tx.db, id)? {
-                close(tx, &held, id, AttemptStatus::Cancelled)?;
-            }
-        }
-        _ => {}
-    }
-    if after.status == Status::Queued {
-        queue_limits::put(tx, ready_entry(after, *seq))?;
-    }
-    if matches!(after.status, Status::Cancelled | Status::Deleted)
-        && let Some((scope, key)) = after.spec.unique_key()
+    let effects = Effects::changed(Phase::of(before), Phase::of(after));
+    if effects.keeps_slot
+        && let Some(held) = Running::find(tx.db, before.id.to_bytes())?
     {
-        tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
+        effects::take_from_worker(tx, &held, before.id)?;
     }
-    if let Some(expires_at) = kept_until(before) {
-        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
-    }
-    if let Some(expires_at) = kept_until(after) {
-        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
-    }
-    forget_death(tx, *seq, before)?;
-    if after.status == Status::Deleted {
-        tx.write(sql::INSERT_DELETED, params![after.updated_at.as_micros(), seq])?;
-    }
+    effects::apply(tx, &IndexedJob::of(after, *seq), &effects)?;
     let run = (before.status == Status::Processing).then_some(before.run);
     let line = EventLine { status: after.status, run, actor, detail };
-    let event = tx.event(*seq, *last_event, line)?;
+    let event = effects::write_events(tx, (*seq, *last_event), &effects, line)?;
     tx.write(
         sql::SAVE_JOB,
         params![
@@ -141,39 +113,14 @@ pub(crate) fn replace(
             after.waiting_on,
         ],
     )?;
-    tx.count(queue, name, Some(before.status), Some(after.status));
-    tx.count_pending(after.spec.user_id.as_deref(), name, Some(before.status), Some(after.status));
-    if after.status.is_finished() {
-        tx.ended(after.id, *seq, before.status, after.status);
-    } else if before.status.is_finished() {
-        tx.count_end(*seq, before.status, after.status);
-    }
     tx.jobs_changed = true;
     Ok(())
 }
 
-/// Removes a dead job from the list of dead jobs.
-pub(crate) fn forget_death(tx: &Tx<'_>, seq: i64, job: &Job) -> StoreResult<()> {
-    if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
-        tx.write(sql::DELETE_DEAD, params![died_at.as_micros(), seq])?;
-    }
-    Ok(())
-}
-
-/// When a finished job expires by its own retention setting. A deleted job has none.
-pub(crate) fn kept_until(job: &Job) -> Option<i64> {
-    let finished_at = job.finished_at.filter(|_| job.status != Status::Deleted)?;
-    job.spec.keep_for.map(|keep| finished_at.after(keep).as_micros())
-}
-
 /// Stores a longer retention for a finished job.
-fn keep_longer(tx: &Tx<'_>, JobRow { seq, job: before, .. }: &JobRow, after: &Job) -> StoreResult<()> {
-    if let Some(expires_at) = kept_until(before) {
-        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
-    }
-    if let Some(expires_at) = kept_until(after) {
-        tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
-    }
+fn keep_longer(tx: &mut Tx<'_>, JobRow { seq, job: before, .. }: &JobRow, after: &Job) -> StoreResult<()> {
+    let effects = Effects::kept(Phase::of(before), Phase::of(after));
+    effects::apply(tx, &IndexedJob::of(after, *seq), &effects)?;
     let keep_for_ms = after.spec.keep_for.map(|keep| keep.as_millis() as i64);
     tx.write(sql::SET_RETENTION, params![seq, keep_for_ms])
 }

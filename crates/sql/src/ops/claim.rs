@@ -4,18 +4,20 @@
 //! indexes, 20,000; slim ready and running tables with the jobs row untouched until the end, as below, 26,000 to
 //! 28,000. See docs/adr/0002 for the figures and their limits.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, Job, JobId, Settlement, Status, StoreResult, Timestamp, WorkerId, limits,
-    measure::Measure,
+    AttemptId, Claim, ClaimRequest, Claimed, Job, JobId, Settlement, Status, StoreResult, Timestamp, WorkerId,
+    effects::{Effects, Phase},
+    limits,
 };
 
 use super::{
     choice,
+    effects::{self, IndexedJob},
     queue_controls::QueueControls,
     queue_limits, read,
-    ready::{Lane, ReadyEntry, ReadyJob, read_heads},
+    ready::{Lane, ReadyJob, read_heads},
     rows,
     running::Running,
     settle, statements as sql,
@@ -146,7 +148,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<ClaimedJobs> {
     } else {
         let lanes = controls.served(lanes(tx, request)?);
         let jobs = first_jobs(tx, &lanes, request)?;
-        leave_lanes(tx, &jobs)?;
+        effects::delete_ready(tx, &jobs)?;
         claimed.jobs = assign_all(tx, request, &jobs)?;
     }
     let room = request.limit - claimed.jobs.len();
@@ -216,7 +218,11 @@ fn take_ahead(
     let (mut claimed, now) = (Vec::new(), tx.now);
     for (job, mut queued) in due.iter().zip(queued) {
         tx.now = now.max(Timestamp::from_micros(job.run_at));
-        queued.last_event = Some(job.promote(tx)?);
+        let effects = job.promotion(tx.now);
+        queued.last_event = job.promote(tx, &effects)?;
+        // It is claimed at once, without becoming ready.
+        effects::delete(tx, &job.indexed(), &effects.deleted)?;
+        effects::count(tx, &job.indexed(), &effects);
         claimed.push(assign(tx, request, &job.ready_job(), queued)?);
     }
     tx.now = now;
@@ -246,10 +252,9 @@ fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<Due
 }
 
 fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
-    job.promote(tx)?;
-    let DueJob { lane: Lane { queue, name, .. }, level, run_at, seq, key, .. } = job;
-    let key = key.as_deref();
-    queue_limits::put(tx, ReadyEntry { queue, name, level: *level, run_at: *run_at, seq: *seq, key })
+    let effects = job.promotion(tx.now);
+    job.promote(tx, &effects)?;
+    effects::apply(tx, &job.indexed(), &effects)
 }
 
 /// A scheduled or retrying job.
@@ -270,8 +275,8 @@ impl DueJob {
         Ok(Self {
             run_at: 0,
             seq: 0,
-            // An unreadable status does not matter: it is overwritten by the promotion.
-            status: rows::word(row, 0).unwrap_or(Status::Scheduled),
+            // A corrupt status does not matter: it is overwritten by the promotion.
+            status: rows::word(row, 0).ok().filter(|status: &Status| status.is_timed()).unwrap_or(Status::Scheduled),
             lane: Lane::new(row.get::<String>(1)?, row.get::<String>(2)?, suspect),
             level: Level::of(priority, suspect),
             last_event: row.get(4)?,
@@ -283,13 +288,28 @@ impl DueJob {
         ReadyJob { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
     }
 
-    /// Changes the status to queued; returns the number of the event.
-    fn promote(&self, tx: &mut Tx<'_>) -> StoreResult<i64> {
+    fn phase(&self) -> Phase {
+        let run_at = Timestamp::from_micros(self.run_at);
+        Phase { status: self.status, run_at, updated_at: run_at, finished_at: None, keep_for: None }
+    }
+
+    /// The effects of the job's promotion to queued.
+    fn promotion(&self, now: Timestamp) -> Effects {
+        let before = self.phase();
+        Effects::changed(before, before.promoted(now))
+    }
+
+    fn indexed(&self) -> IndexedJob<'_> {
+        let Self { lane: Lane { queue, name, .. }, level, seq, .. } = self;
+        let (seq, level, key) = (*seq, *level, self.key.as_deref());
+        IndexedJob { seq, queue, name, level, key, user: None, flow: None, any_failed: false, spec: None }
+    }
+
+    /// Writes the event and the row of the job; returns the number of the event.
+    fn promote(&self, tx: &mut Tx<'_>, effects: &Effects) -> StoreResult<Option<i64>> {
         let line = EventLine::plain(Status::Queued, None);
-        let event = tx.event(self.seq, self.last_event, line)?;
+        let event = effects::write_events(tx, (self.seq, self.last_event), effects, line)?;
         tx.write(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
-        tx.write(sql::DELETE_DUE, params![self.run_at, self.seq])?;
-        tx.count(&self.lane.queue, &self.lane.name, Some(self.status), Some(Status::Queued));
         Ok(event)
     }
 }
@@ -311,25 +331,6 @@ fn first_jobs<'l>(tx: &Tx<'_>, lanes: &'l [Lane], request: &ClaimRequest) -> Sto
 fn keep_first(jobs: &mut Vec<ReadyJob<'_>>, request: &ClaimRequest) {
     jobs.sort_by_cached_key(|job| job.order(request));
     jobs.truncate(request.limit);
-}
-
-/// Removes jobs, given in claim order, from their lanes. In each lane and level they are the first ones, so one range
-/// delete removes them all.
-fn leave_lanes(tx: &Tx<'_>, jobs: &[ReadyJob<'_>]) -> StoreResult<()> {
-    // Other writers may be claiming jobs between these, so that a range would delete too much.
-    if !tx.db.is_only_writer() {
-        return tx.db.take_each(sql::DELETE_READY, jobs.len(), &mut |row| {
-            jobs.iter().try_for_each(|job| {
-                let ReadyJob { lane: Lane { queue, name, .. }, level, run_at, seq, .. } = job;
-                row(params![queue, name, level, run_at, seq])
-            })
-        });
-    }
-    let last_of_each: HashMap<_, _> = jobs.iter().map(|job| ((job.lane, job.level), (job.run_at, job.seq))).collect();
-    for ((lane, level), (run_at, seq)) in last_of_each {
-        tx.write(sql::DELETE_LANE_HEAD, params![lane.queue, lane.name, level, run_at, seq])?;
-    }
-    Ok(())
 }
 
 /// The columns of a queued job that a claim needs.
@@ -365,7 +366,11 @@ fn queued_jobs(tx: &Tx<'_>, seqs: impl Iterator<Item = i64> + Clone) -> StoreRes
 fn assign(tx: &mut Tx<'_>, request: &ClaimRequest, job: &ReadyJob<'_>, queued: QueuedJob) -> StoreResult<ClaimedJob> {
     let ReadyJob { lane: Lane { queue, name, .. }, level, seq, run_at, limit_key } = job;
     let QueuedJob { id, attempts, runs, keep_for, user, last_event, flow } = queued;
-    let event = tx.event(*seq, last_event, EventLine::plain(Status::Processing, Some(runs + 1)))?;
+    let run_at = Timestamp::from_micros(*run_at);
+    let before = Phase { status: Status::Queued, run_at, updated_at: tx.now, finished_at: None, keep_for };
+    let effects = Effects::changed(before, before.claimed(tx.now));
+    let line = EventLine::plain(Status::Processing, Some(runs + 1));
+    let last_event = effects::write_events(tx, (*seq, last_event), &effects, line)?;
     let running = Running {
         seq: *seq,
         run: runs + 1,
@@ -378,16 +383,17 @@ fn assign(tx: &mut Tx<'_>, request: &ClaimRequest, job: &ReadyJob<'_>, queued: Q
         name: name.clone(),
         keep_for,
         user,
-        last_event: Some(event),
+        last_event,
         flow,
         limit_key: limit_key.clone(),
     };
     running.insert(tx.db, id)?;
-    tx.count(queue, name, Some(Status::Queued), Some(Status::Processing));
-    tx.rollup(queue, name, Measure::Lateness, Timestamp::from_micros(*run_at));
+    let job = JobId::from_bytes(id);
+    // Its entry in the index of queued jobs was deleted with those of the other jobs.
+    effects::count(tx, &IndexedJob::held(&running, job), &effects);
     let claimed = ClaimedJob {
         seq: *seq,
-        attempt: AttemptId { job: JobId::from_bytes(id), run: running.run },
+        attempt: AttemptId { job, run: running.run },
         number: running.attempt,
         worker: request.worker,
         started_at: tx.now,

@@ -2,20 +2,22 @@
 
 use std::collections::HashMap;
 
-use punctual_core::{Enqueued, JobId, NewJob, Spec, Status, StoreResult, Timestamp, WorkflowId, flow::Next};
+use punctual_core::{
+    Enqueued, JobId, NewJob, Status, StoreResult, Timestamp, WorkflowId,
+    effects::{Effects, Phase},
+    flow::Next,
+};
 
 use super::{
+    effects::{self, IndexedJob},
     flow::{Family, Relatives},
     independent_batches::independent_batches,
-    queue_limits, read,
-    ready::ReadyEntry,
+    read,
     rows::{self, JobRow},
     statements as sql,
     tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Value, params};
-use crate::labels::labels;
-use crate::level::Level;
 
 /// Stores jobs with their events, and inserts each into the index that claims read.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
@@ -132,15 +134,15 @@ fn update(tx: &mut Tx<'_>, holder: &ConflictingJob, new: &NewJob) -> StoreResult
     let Some(JobRow { seq, job, last_event }) = &holder.known else { return Ok(false) };
     let update = new.spec.unique().update(job.status, job.run_at, new.start(tx.now).1);
     let Some(update) = update else { return Ok(false) };
+    let before = Phase::of(job);
+    let after = Phase { run_at: update.run_at.unwrap_or(job.run_at), updated_at: tx.now, ..before };
+    let effects = Effects::changed(before, after);
     let line = EventLine { status: job.status, run: None, actor: None, detail: Some(update.detail()) };
-    let event = tx.event(*seq, *last_event, line)?;
+    let event = effects::write_events(tx, (*seq, *last_event), &effects, line)?;
     let payload = update.payload.then_some(new.spec.payload.as_str());
-    let run_at = update.run_at.unwrap_or(job.run_at).as_micros();
+    let run_at = after.run_at.as_micros();
     tx.write(sql::UPDATE_JOB, params![seq, payload, run_at, tx.now.as_micros(), event])?;
-    if update.run_at.is_some() {
-        tx.write(sql::DELETE_DUE, params![job.run_at.as_micros(), seq])?;
-        tx.write(sql::INSERT_DUE, params![run_at, seq])?;
-    }
+    effects::apply(tx, &IndexedJob::of(job, *seq), &effects)?;
     tx.jobs_changed = true;
     Ok(true)
 }
@@ -150,23 +152,21 @@ struct Arrival<'j> {
     job: &'j NewJob,
     options: Option<String>,
     family: Family,
-    status: Status,
-    run_at: i64,
+    phase: Phase,
     first_event: i64,
 }
 
 impl<'j> Arrival<'j> {
     fn of(tx: &mut Tx<'_>, relatives: &mut Relatives<'_>, job: &'j NewJob) -> StoreResult<Self> {
         let family = Family::of(relatives, job)?;
-        let (start, run_at) = job.start(tx.now);
-        let status = if family.next == Next::Start { start } else { Status::Waiting };
-        relatives.begins(job.id, if matches!(family.next, Next::Cancel(_)) { Status::Cancelled } else { status });
+        let phase = Phase::new(job, &family.next, tx.now);
+        let is_cancelled = matches!(family.next, Next::Cancel(_));
+        relatives.begins(job.id, if is_cancelled { Status::Cancelled } else { phase.status });
         Ok(Self {
             options: rows::options_text(&job.spec.options)?,
-            status,
+            phase,
             family,
             job,
-            run_at: run_at.as_micros(),
             first_event: tx.number_event()?,
         })
     }
@@ -178,10 +178,10 @@ impl<'j> Arrival<'j> {
             id.to_bytes(),
             spec.name,
             spec.queue,
-            self.status.as_str(),
+            self.phase.status.as_str(),
             spec.priority,
             id.timestamp().as_micros(),
-            self.run_at,
+            self.phase.run_at.as_micros(),
             spec.max_attempts,
             spec.timeout.as_millis() as i64,
             spec.user_id,
@@ -201,31 +201,12 @@ impl<'j> Arrival<'j> {
 
     /// Inserts the stored job into its indexes, and writes its event and counters.
     fn insert_related(&self, tx: &mut Tx<'_>, relatives: &Relatives<'_>, seq: i64) -> StoreResult<()> {
-        let Self { job: NewJob { id, spec, .. }, family, status, run_at, .. } = self;
-        let Spec { queue, name, priority, .. } = spec;
-        match status {
-            Status::Queued => {
-                let key = spec.options.concurrency_key.as_deref();
-                let level = Level::of(*priority, false);
-                queue_limits::put(tx, ReadyEntry { queue, name, level, run_at: *run_at, seq, key })?;
-            }
-            Status::Waiting => tx.write(sql::INSERT_WAITING, params![run_at, seq, family.waiting().any_failed])?,
-            _ => tx.write(sql::INSERT_DUE, params![run_at, seq])?,
-        }
-        if let Some((scope, key)) = spec.unique_key() {
-            let expires_at = spec.unique().expires_at(tx.now).map(|at| at.as_micros());
-            tx.write(sql::INSERT_KEY, params![scope, key, seq, expires_at])?;
-        }
-        if spec.ephemeral {
-            tx.write(sql::INSERT_EPHEMERAL, params![seq])?;
-        }
-        for (kind, value) in labels(spec) {
-            tx.write(sql::INSERT_LABEL, params![kind, value, id.to_bytes(), seq])?;
-        }
-        let line = EventLine::plain(*status, None);
+        let Self { job: NewJob { id, spec, .. }, family, phase, .. } = self;
+        let effects = Effects::stored(*phase);
+        let job = IndexedJob { any_failed: family.waiting().any_failed, ..IndexedJob::new(*id, spec, seq) };
+        effects::store(tx, &job, &effects, (sql::INSERT_KEY, tx.now))?;
+        let line = EventLine::plain(phase.status, None);
         tx.write_event(self.first_event, NewEvent { job: seq, previous: None, at: tx.now, line })?;
-        tx.count(queue, name, None, Some(*status));
-        tx.count_pending(spec.user_id.as_deref(), name, None, Some(*status));
         family.join(tx, seq, self.job, relatives)?;
         // A scheduled job may be due before any job that idle workers wait for, so it wakes them too.
         tx.new_work = true;

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::{
     JobId, NewJob, OnParentFailure, Status, StoreError, StoreResult, Verb, WorkflowId, change,
+    effects::{Effects, Phase},
     flow::{self, Consequences, Edge, Fate, Next, Waiting},
 };
 
 use super::{
     change::replace,
-    queue_limits, read,
-    ready::ready_entry,
+    effects::{self, IndexedJob},
+    read,
     rows::{self, JobRow},
     statements as sql,
     tx::{EventLine, Tx},
@@ -195,18 +196,15 @@ fn wait(tx: &Tx<'_>, seq: i64, waiting: Waiting) -> StoreResult<()> {
 }
 
 /// Starts a job whose parents are done.
-fn start(tx: &mut Tx<'_>, JobRow { seq, mut job, last_event }: JobRow) -> StoreResult<()> {
-    let (status, run_at) = flow::start_after_parents(job.run_at, tx.now);
-    let event = tx.event(seq, last_event, EventLine::plain(status, None))?;
-    tx.write(sql::DELETE_WAITING, params![job.run_at.as_micros(), seq])?;
-    tx.write(sql::START_JOB, params![seq, status.as_str(), run_at.as_micros(), tx.now.as_micros(), event])?;
-    job.run_at = run_at;
-    if status == Status::Queued {
-        queue_limits::put(tx, ready_entry(&job, seq))?;
-    } else {
-        tx.write(sql::INSERT_DUE, params![run_at.as_micros(), seq])?;
-    }
-    tx.count(&job.spec.queue, &job.spec.name, Some(Status::Waiting), Some(status));
+fn start(tx: &mut Tx<'_>, JobRow { seq, job, last_event }: JobRow) -> StoreResult<()> {
+    let before = Phase::of(&job);
+    let after = before.after_parents(tx.now);
+    let effects = Effects::changed(before, after);
+    let line = EventLine::plain(after.status, None);
+    let event = effects::write_events(tx, (seq, last_event), &effects, line)?;
+    let (status, run_at) = (after.status.as_str(), after.run_at.as_micros());
+    tx.write(sql::START_JOB, params![seq, status, run_at, tx.now.as_micros(), event])?;
+    effects::apply(tx, &IndexedJob::of(&job, seq), &effects)?;
     tx.new_work = true;
     Ok(())
 }
@@ -222,8 +220,8 @@ fn cancel(tx: &mut Tx<'_>, known: &JobRow, reason: &str) -> StoreResult<()> {
 /// Treats jobs that are about to be removed as deleted, for the jobs that depend on them.
 pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
     for JobRow { seq, job, .. } in read::known(tx.db, seqs)? {
-        if job.status != Status::Deleted {
-            tx.ended(job.id, seq, job.status, Status::Deleted);
+        if let Some(status) = Effects::removed(Phase::of(&job)).ended {
+            tx.ended(job.id, seq, job.status, status);
         }
     }
     follow(tx)

@@ -5,23 +5,21 @@ use std::collections::BTreeSet;
 use punctual_core::{
     AttemptId, Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status,
     StoreError, StoreResult, Timestamp, Workflow,
+    effects::{Effects, Phase},
     measure::Rollup,
     transfer::{Dependency, ExportBatch, Record},
 };
 
 use super::{
-    change::kept_until,
+    effects::{self, IndexedJob},
     independent_batches::independent_batches,
     queue_controls::QueueControls,
-    queue_limits,
-    ready::ready_entry,
     rows,
     running::Running,
     settle, statements as sql,
     tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Db, Value, params};
-use crate::labels::labels;
 use crate::level::Level;
 
 /// The dependencies of these jobs, pending and finished.
@@ -128,24 +126,10 @@ impl NewRecord<'_> {
         let last_event = self.insert_events(tx)?;
         if job.status == Status::Processing {
             self.insert_lease(tx, controls, last_event)?;
-        } else {
-            self.insert_into_indexes(tx)?;
         }
-        for (kind, value) in labels(&job.spec) {
-            tx.write(sql::INSERT_LABEL, params![kind, value, job.id.to_bytes(), seq])?;
-        }
-        if job.spec.ephemeral {
-            tx.write(sql::INSERT_EPHEMERAL, params![seq])?;
-        }
-        if let Some((scope, key)) = job.spec.unique_key()
-            && !matches!(job.status, Status::Cancelled | Status::Deleted)
-        {
-            let expires_at = micros(job.spec.unique().expires_at(job.created_at));
-            tx.write(sql::IMPORT_KEY, params![scope, key, seq, expires_at])?;
-        }
-        tx.count(&job.spec.queue, &job.spec.name, None, Some(job.status));
-        tx.count_pending(job.spec.user_id.as_deref(), &job.spec.name, None, Some(job.status));
-        Ok(())
+        let indexed = IndexedJob { any_failed: self.record.any_failed, ..IndexedJob::of(job, seq) };
+        let effects = Effects::stored(Phase::of(job));
+        effects::store(tx, &indexed, &effects, (sql::IMPORT_KEY, job.created_at))
     }
 
     /// Inserts the job's events; returns the number of the last one.
@@ -166,32 +150,6 @@ impl NewRecord<'_> {
         }
         tx.write(sql::IMPORT_LAST_EVENT, params![job, at_rest])?;
         Ok(last)
-    }
-
-    /// Inserts the job, which is not running, into the indexes of its status.
-    fn insert_into_indexes(&self, tx: &mut Tx<'_>) -> StoreResult<()> {
-        let Self { record, seq } = *self;
-        let job = &record.job;
-        match job.status {
-            Status::Queued => queue_limits::put(tx, ready_entry(job, seq))?,
-            Status::Scheduled | Status::Retrying => {
-                tx.write(sql::INSERT_DUE, params![job.run_at.as_micros(), seq])?;
-            }
-            Status::Waiting => {
-                tx.write(sql::INSERT_WAITING, params![job.run_at.as_micros(), seq, record.any_failed])?;
-            }
-            Status::Deleted => {
-                tx.write(sql::INSERT_DELETED, params![job.updated_at.as_micros(), seq])?;
-            }
-            _ => {}
-        }
-        if let (Status::Dead, Some(died_at)) = (job.status, job.finished_at) {
-            tx.write(sql::INSERT_DEAD, params![died_at.as_micros(), seq, job.spec.name])?;
-        }
-        if let Some(expires_at) = kept_until(job) {
-            tx.write(sql::INSERT_EXPIRY, params![expires_at, seq])?;
-        }
-        Ok(())
     }
 
     /// Inserts the lease of the job, which is running. If its worker no longer exists, the lease expires.

@@ -8,6 +8,7 @@
 //! | what is the state of one operation, and what ends it? | `tx`, `finish`; of one that changes no job: `edit` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | which claims have expired, or are of one worker? | `leases` |
+//! | what does a transition write besides the job's row? | `effects` |
 //! | in which index is a job, and which worker runs it? | `ready`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
 //! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
@@ -28,6 +29,7 @@ pub(crate) mod choice;
 pub(crate) mod claim;
 pub(crate) mod diagnostics;
 pub(crate) mod edit;
+pub(crate) mod effects;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
 pub(crate) mod flow;

@@ -1,6 +1,6 @@
 //! The positions of queued jobs in their indexes.
 
-use punctual_core::{ClaimRequest, Job, Spec, StoreResult, Timestamp, limiter::Order};
+use punctual_core::{ClaimRequest, StoreResult, Timestamp, limiter::Order};
 
 use super::{statements as sql, tx::Tx};
 use crate::{
@@ -17,14 +17,6 @@ pub(crate) struct ReadyEntry<'a> {
     pub(crate) run_at: i64,
     pub(crate) seq: i64,
     pub(crate) key: Option<&'a str>,
-}
-
-/// The index entry that a job has if it is queued.
-pub(crate) fn ready_entry(job: &Job, seq: i64) -> ReadyEntry<'_> {
-    let Spec { queue, name, priority, options, .. } = &job.spec;
-    let key = options.concurrency_key.as_deref();
-    let level = Level::of(*priority, job.is_suspect());
-    ReadyEntry { queue, name, level, run_at: job.run_at.as_micros(), seq, key }
 }
 
 /// A queue and a name, and whether the lane has the suspects or the other jobs.

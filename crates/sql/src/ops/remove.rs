@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use punctual_core::{Status, StoreResult, Timestamp, WorkflowId, limits};
+use punctual_core::{
+    StoreResult, Timestamp, WorkflowId,
+    effects::{Effects, Phase},
+    limits,
+};
 
 use super::{
-    change::{forget_death, kept_until},
+    effects::{self, IndexedJob},
     flow, queue_limits, read,
-    ready::ready_entry,
     rows::JobRow,
     statements as sql, tokens,
     tx::Tx,
 };
 use crate::db::params;
-use crate::labels::labels;
 
 /// Removes deleted jobs with all their rows.
 pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
@@ -51,8 +53,8 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
 
 /// Removes jobs that are not running, with all their rows; returns the number of rows of their histories.
 fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
-    for known in read::known(tx.db, seqs)? {
-        leave(tx, &known)?;
+    for JobRow { seq, job, .. } in read::known(tx.db, seqs)? {
+        effects::remove(tx, &IndexedJob::of(&job, seq), &Effects::removed(Phase::of(&job)))?;
     }
     flow::forget(tx, seqs)?;
     let mut rows = 0;
@@ -61,31 +63,6 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
     }
     seqs.iter().try_for_each(|seq| tx.write(sql::DELETE_JOB, params![seq]))?;
     Ok(rows)
-}
-
-/// Removes a job from all indexes.
-fn leave(tx: &mut Tx<'_>, JobRow { seq, job, .. }: &JobRow) -> StoreResult<()> {
-    let (queue, name, run_at) = (&job.spec.queue, &job.spec.name, job.run_at.as_micros());
-    if job.status == Status::Queued {
-        queue_limits::leave(tx, ready_entry(job, *seq))?;
-    }
-    tx.write(sql::DELETE_DUE, params![run_at, seq])?;
-    tx.write(sql::DELETE_WAITING, params![run_at, seq])?;
-    if let Some((scope, key)) = job.spec.unique_key() {
-        tx.write(sql::DELETE_KEY, params![scope, key, seq])?;
-    }
-    for (kind, value) in labels(&job.spec) {
-        tx.write(sql::DELETE_LABEL, params![kind, value, job.id.to_bytes()])?;
-    }
-    if let Some(expires_at) = kept_until(job) {
-        tx.write(sql::DELETE_EXPIRY, params![expires_at, seq])?;
-    }
-    forget_death(tx, *seq, job)?;
-    tx.write(sql::DELETE_DELETED, params![job.updated_at.as_micros(), seq])?;
-    tx.write(sql::DELETE_EPHEMERAL, params![seq])?;
-    tx.count(queue, name, Some(job.status), None);
-    tx.count_pending(job.spec.user_id.as_deref(), name, Some(job.status), None);
-    Ok(())
 }
 
 /// Removes old attempts, logs, counters and workers.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use punctual_core::{Settlement, StoreResult, Timestamp, WorkerId};
+use punctual_core::{Settlement, Status, StoreResult, Timestamp, WorkerId, effects::Phase};
 
 use super::{rows, statements as sql};
 use crate::db::{Db, Row, Statement, params};
@@ -96,6 +96,12 @@ impl Running {
             ],
         )?;
         Ok(())
+    }
+
+    /// The phase of the job, whose start time before the execution was `run_at`.
+    pub(crate) const fn phase(&self, run_at: Timestamp) -> Phase {
+        let Self { started_at: updated_at, keep_for, .. } = *self;
+        Phase { status: Status::Processing, run_at, updated_at, finished_at: None, keep_for }
     }
 
     /// Whether this is the execution that the settlement names, held by the same worker.

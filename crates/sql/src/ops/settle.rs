@@ -4,12 +4,11 @@ use std::{collections::HashSet, time::Duration};
 
 use punctual_core::{
     AttemptId, AttemptStatus, ProgressReport, Settled, Settlement, Status, StoreResult, Timestamp, WorkerId,
-    measure::Measure,
+    effects::Effects,
 };
 
 use super::{
-    queue_limits,
-    ready::ReadyEntry,
+    effects::{self, IndexedJob},
     rows,
     running::Running,
     slots, statements as sql,
@@ -19,36 +18,6 @@ use crate::db::{Db, params};
 
 /// A lease counts as lost only if the settlement waited less than this for the writer.
 const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
-
-/// Closes the attempt of a job that is taken from its worker: stores its row and counters, and ends the lease. The
-/// execution keeps its slot in a limit until its handler ends.
-pub(crate) fn close(tx: &mut Tx<'_>, held: &Running, id: [u8; 16], status: AttemptStatus) -> StoreResult<()> {
-    tx.write(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
-    slots::occupy(tx, held, id)?;
-    insert_attempt(tx, held, status, None)
-}
-
-/// Stores the row of an attempt that has ended.
-fn insert_attempt(tx: &mut Tx<'_>, held: &Running, status: AttemptStatus, error: Option<&str>) -> StoreResult<()> {
-    tx.write(
-        sql::INSERT_ATTEMPT,
-        params![
-            held.seq,
-            held.run,
-            held.attempt,
-            status.as_str(),
-            held.worker.to_bytes(),
-            held.started_at.as_micros(),
-            tx.now.as_micros(),
-            error,
-        ],
-    )?;
-    tx.rollup(&held.queue, &held.name, Measure::Ended(status), held.started_at);
-    if let Some(limit_key) = &held.limit_key {
-        queue_limits::freed(tx, &held.queue, limit_key);
-    }
-    Ok(())
-}
 
 /// Ends executions whose fence matches, and releases the slots of those whose fence does not: their handlers have
 /// ended, or are not waited for any longer.
@@ -79,8 +48,8 @@ pub(crate) fn settle(tx: &mut Tx<'_>, settlements: &[Settlement]) -> StoreResult
             row(params![settlement.attempt.job.to_bytes(), held.run, held.worker.to_bytes(), held.flow])
         })
     })?;
-    let mut starts = next_starts(tx, &ends)?.into_iter();
-    ends.iter().try_for_each(|(settlement, held)| end(tx, settlement, held, starts.next().flatten()))?;
+    let run_ats = run_ats(tx, &ends)?;
+    ends.iter().zip(run_ats).try_for_each(|((settlement, held), run_at)| end(tx, settlement, held, run_at))?;
     Ok(settled)
 }
 
@@ -107,8 +76,8 @@ fn end_remembered(tx: &mut Tx<'_>, settlement: &Settlement, found: &mut Held) ->
         let gone = tx.execute(sql::DELETE_RUNNING, params![id, held.run, held.worker.to_bytes(), held.flow])?;
         if gone > 0 {
             let ends = [(settlement, held)];
-            let start = next_starts(tx, &ends)?.pop().flatten();
-            end(tx, settlement, &ends[0].1, start)?;
+            let run_ats = run_ats(tx, &ends)?;
+            run_ats.into_iter().try_for_each(|run_at| end(tx, settlement, &ends[0].1, run_at))?;
             return Ok(true);
         }
     }
@@ -127,26 +96,8 @@ fn is_lost(tx: &Tx<'_>, held: &Running) -> bool {
     held.lease_until <= tx.now && tx.waited < LOST_MAX_WAIT
 }
 
-/// Ends the execution of a job whose row was removed from the running table; `start` is its next start time, if any.
-fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, start: Option<i64>) -> StoreResult<()> {
-    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
-    let error = error.as_deref();
-    insert_attempt(tx, held, settlement.attempt_status, error)?;
-    save_job(tx, &EndedExecution { settlement, held, start, error })
-}
-
-/// An execution whose row was removed from the running table.
-struct EndedExecution<'a> {
-    settlement: &'a Settlement,
-    held: &'a Running,
-    /// The next start time of the job, if any.
-    start: Option<i64>,
-    /// The settlement's error as it is stored.
-    error: Option<&'a str>,
-}
-
-/// The next start times of the jobs that will start again.
-fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<Option<i64>>> {
+/// The start times of jobs before their executions end, as far as they matter.
+fn run_ats(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<Timestamp>> {
     // Only jobs that go back to their position in the queue have to be looked up.
     let goes_back = |settlement: &Settlement| settlement.ending.status() == Status::Queued;
     let back = ends.iter().filter(|(settlement, _)| goes_back(settlement));
@@ -156,62 +107,47 @@ fn next_starts(tx: &Tx<'_>, ends: &[(&Settlement, Running)]) -> StoreResult<Vec<
         |row| rows::instant(row, 0),
     )?;
     let mut run_ats = run_ats.into_iter();
-    let start = |(settlement, _): &(&Settlement, Running)| {
-        let run_at = if goes_back(settlement) { run_ats.next() } else { Some(tx.now) }?;
-        let ending = settlement.ending;
-        ending.status().is_active().then(|| ending.run_at(run_at, tx.now).as_micros())
+    let run_at = |(settlement, _): &(&Settlement, Running)| {
+        let known = if goes_back(settlement) { run_ats.next() } else { None };
+        known.unwrap_or(tx.now)
     };
-    Ok(ends.iter().map(start).collect())
+    Ok(ends.iter().map(run_at).collect())
 }
 
-/// Stores the job's new status as decided by the settlement.
-fn save_job(tx: &mut Tx<'_>, ended: &EndedExecution<'_>) -> StoreResult<()> {
-    let EndedExecution { settlement, held, start, error } = *ended;
-    let status = settlement.ending.status();
-    let mut last_event = held.last_event;
-    for step in settlement.ending.path() {
-        let line = EventLine::plain(*step, Some(held.run));
-        last_event = Some(tx.event(held.seq, last_event, line)?);
-    }
+/// Ends the execution of a job whose row was removed from the running table: stores the job's new status as decided by
+/// the settlement.
+fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, run_at: Timestamp) -> StoreResult<()> {
+    let error = settlement.fault.as_ref().map(rows::text).transpose()?;
+    let error = error.as_deref();
+    effects::close_attempt(tx, held, settlement.attempt_status, error)?;
+    let before = held.phase(run_at);
+    let after = before.settled(settlement.ending, tx.now);
+    let effects = Effects::settled(before, settlement, tx.now);
+    let line = EventLine::plain(after.status, Some(held.run));
+    let last_event = effects::write_events(tx, (held.seq, held.last_event), &effects, line)?;
     tx.write(
         sql::SETTLE_JOB,
         params![
             held.seq,
-            status.as_str(),
-            start,
+            after.status.as_str(),
+            after.status.is_active().then_some(after.run_at.as_micros()),
             held.attempt - u32::from(settlement.gives_back_attempt()),
             held.run,
             u32::from(settlement.attempt_status == AttemptStatus::Lost),
-            tx.now.as_micros(),
+            after.updated_at.as_micros(),
             held.started_at.as_micros(),
-            status.is_finished().then_some(tx.now.as_micros()),
+            after.finished_at.map(|at| at.as_micros()),
             settlement.result.as_ref().map(|result| result.as_str()),
             error,
             last_event,
         ],
     )?;
-    if status == Status::Queued {
-        let Running { queue, name, level, seq, .. } = held;
-        let level = if settlement.attempt_status == AttemptStatus::Lost { level.suspected() } else { *level };
-        let key = held.limit_key.as_deref().filter(|key| !key.is_empty());
-        let run_at = start.unwrap_or(0);
-        queue_limits::put(tx, ReadyEntry { queue, name, level, run_at, seq: *seq, key })?;
-    } else if status.is_timed() {
-        tx.write(sql::INSERT_DUE, params![start, held.seq])?;
+    let mut job = IndexedJob::held(held, settlement.attempt.job);
+    if settlement.attempt_status == AttemptStatus::Lost {
+        job.level = job.level.suspected();
     }
-    if let (true, Some(keep)) = (status.is_finished(), held.keep_for) {
-        tx.write(sql::INSERT_EXPIRY, params![tx.now.after(keep).as_micros(), held.seq])?;
-    }
-    tx.count(&held.queue, &held.name, Some(Status::Processing), Some(status));
-    tx.count_pending(held.user.as_deref(), &held.name, Some(Status::Processing), Some(status));
-    if status == Status::Dead {
-        tx.write(sql::INSERT_DEAD, params![tx.now.as_micros(), held.seq, held.name])?;
-        tx.rollup(&held.queue, &held.name, Measure::Died, held.started_at);
-    }
-    if held.flow && status.is_finished() {
-        tx.ended(settlement.attempt.job, held.seq, Status::Processing, status);
-    }
-    tx.new_work |= status.is_active();
+    effects::apply(tx, &job, &effects)?;
+    tx.new_work |= after.status.is_active();
     tx.jobs_changed = true;
     Ok(())
 }

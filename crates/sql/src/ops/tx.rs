@@ -170,9 +170,8 @@ impl<'c> Tx<'c> {
     }
 
     /// Adjusts the count of unfinished jobs of the job's user, if it has one.
-    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, from: Option<Status>, to: Option<Status>) {
-        let pending = |status: Option<Status>| i64::from(status.is_some_and(Status::is_active));
-        if let (Some(user), change @ (1 | -1)) = (user, pending(to) - pending(from)) {
+    pub(crate) fn count_pending(&mut self, user: Option<&str>, name: &str, change: i64) {
+        if let Some(user) = user.filter(|_| change != 0) {
             *self.pending.entry((user.to_owned(), name.to_owned())).or_default() += change;
         }
     }

@@ -7,7 +7,8 @@ use std::{
 
 use punctual_core::{
     Change, Changed, Job, JobId, NewJob, RetentionPolicy, Status, StoreError, Timestamp, Verb, WorkflowId, change,
-    limits, workflow::EndsChange,
+    effects::{Effects, Index, Phase},
+    limits,
 };
 use sqlx::{PgConnection, Row};
 
@@ -136,19 +137,19 @@ async fn replace(
     event: ChangeEvent<'_>,
 ) -> sqlx::Result<()> {
     let (old, new) = (&before.job, &after.job);
-    match old.status {
-        Status::Queued => {
-            let query = sqlx::query(*sql::CHANGE_LEAVE_READY).bind(before.lane).bind(At(old.run_at)).bind(uuid(old.id));
+    let effects = Effects::changed(Phase::of(old), Phase::of(new));
+    match effects.deleted.index {
+        Some(Index::Ready { run_at }) => {
+            let query = sqlx::query(*sql::CHANGE_LEAVE_READY).bind(before.lane).bind(At(run_at)).bind(uuid(old.id));
             query.execute(&mut *connection).await?;
         }
-        Status::Scheduled | Status::Retrying => {
-            let query = sqlx::query(*sql::CHANGE_LEAVE_DUE).bind(At(old.run_at)).bind(uuid(old.id));
+        Some(Index::Due { run_at }) => {
+            let query = sqlx::query(*sql::CHANGE_LEAVE_DUE).bind(At(run_at)).bind(uuid(old.id));
             query.execute(&mut *connection).await?;
         }
-        _ => {}
+        // The statement below deletes these.
+        Some(Index::Waiting { .. } | Index::Running) | None => {}
     }
-    let pending = |status: Status| i64::from(status.is_active());
-    let ends = EndsChange::of(old.status, new.status);
     let run = (old.status == Status::Processing).then_some(old.run as i32);
     sqlx::query(*sql::CHANGE_SAVE)
         .bind(uuid(new.id))
@@ -168,11 +169,11 @@ async fn replace(
         .bind(event.detail)
         .bind(old.status.as_str())
         .bind(old.finished_at.map(At))
-        .bind(pending(new.status) - pending(old.status))
+        .bind(effects.pending)
         .bind(new.waiting_on as i32)
-        .bind(ends.succeeded)
-        .bind(ends.dead)
-        .bind(ends.cancelled)
+        .bind(effects.ends.succeeded)
+        .bind(effects.ends.dead)
+        .bind(effects.ends.cancelled)
         .execute(connection)
         .await?;
     after.events += 1;

@@ -15,8 +15,6 @@ use super::{
     value::{At, Uuid, job_id},
 };
 
-/// How long after its beginning, whose time its rows carry, a transaction may take until its first write.
-const MARGIN: Duration = Duration::from_secs(5);
 /// The maximum assumed age of the transactions that are open at the first read.
 const OPEN_MAX: Duration = Duration::from_secs(300);
 
@@ -58,11 +56,12 @@ impl TransactionSnapshot {
         self.open.iter().map(|open| open.0).collect()
     }
 
-    /// The earliest possible time of rows stored by the transactions that have ended by `now`.
-    fn horizon(&self, now: &Self) -> Timestamp {
+    /// The earliest possible time of rows stored by the transactions that have ended by `now`, if none of them took
+    /// longer than `first_write_max` until its first write.
+    fn horizon(&self, now: &Self, first_write_max: Duration) -> Timestamp {
         let still = |number: i64| now.open.iter().any(|open| open.0 == number);
         let ended = self.open.iter().filter(|open| !still(open.0)).map(|open| open.1);
-        ended.min().map_or(self.at, |since| since.min(self.at)).before(MARGIN)
+        ended.min().map_or(self.at, |since| since.min(self.at)).before(first_write_max)
     }
 }
 
@@ -99,7 +98,7 @@ async fn read_since(store: &Core, before: Option<&TransactionSnapshot>, limit: u
         return Ok(Changes::none(now.to_string(), true));
     }
     let rows = sqlx::query(*sql::CHANGES)
-        .bind(At(before.horizon(&now)))
+        .bind(At(before.horizon(&now, store.options.first_write_max)))
         .bind(At(before.at))
         .bind(At(now.at))
         .bind(before.next)
@@ -190,8 +189,9 @@ mod tests {
             next: 15,
             open: open.iter().map(|n| (*n, at(0))).collect(),
         };
-        assert_eq!(before.horizon(&now(&[9, 11, 14])), at(100).before(MARGIN));
-        assert_eq!(before.horizon(&now(&[9])), at(60).before(MARGIN));
-        assert_eq!(before.horizon(&now(&[])), at(30).before(MARGIN));
+        let horizon = |open: &[i64]| before.horizon(&now(open), Duration::from_secs(5));
+        assert_eq!(horizon(&[9, 11, 14]), at(95));
+        assert_eq!(horizon(&[9]), at(55));
+        assert_eq!(horizon(&[]), at(25));
     }
 }

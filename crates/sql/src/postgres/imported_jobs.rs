@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Event, Job, JobId, Status, Timestamp, WorkflowId, transfer::Record};
+use punctual_core::{
+    Event, Job, JobId, Status, Timestamp, WorkflowId,
+    effects::{Effects, Entries, Index, Phase},
+    transfer::Record,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -85,15 +89,15 @@ impl ImportedRows {
     /// Adds the rows that belong to a job.
     pub(crate) fn add(&mut self, record: &Record, lane: i32, queues: &QueueSnapshot) -> sqlx::Result<()> {
         let Job { id, spec, status, .. } = &record.job;
-        let id = text_of(*id);
+        let (id, effects) = (text_of(*id), Effects::stored(Phase::of(&record.job)));
         self.add_state(record, lane, queues);
         self.add_events(record, lane)?;
         self.add_labels(record);
         if spec.ephemeral {
             self.push("punctual_ephemeral", json!({"id": id, "created_at": record.job.created_at}));
         }
-        if let Some((scope, key)) = spec.unique_key()
-            && !matches!(status, Status::Cancelled | Status::Deleted)
+        if effects.inserted.key
+            && let Some((scope, key)) = spec.unique_key()
         {
             let expires_at = spec.unique().expires_at(record.job.created_at);
             self.push("punctual_keys", json!({"scope": scope, "key": key, "job_id": id, "expires_at": expires_at}));
@@ -105,8 +109,8 @@ impl ImportedRows {
             self.push("punctual_logs", row);
         }
         self.push("punctual_counts_new", json!({"lane": lane, "status": status, "n": 1}));
-        if let Some(user) = spec.user_id.as_ref().filter(|_| status.is_active()) {
-            self.push("punctual_pending_new", json!({"user_id": user, "name": spec.name, "n": 1}));
+        if let Some(user) = spec.user_id.as_ref().filter(|_| effects.pending != 0) {
+            self.push("punctual_pending_new", json!({"user_id": user, "name": spec.name, "n": effects.pending}));
         }
         Ok(())
     }
@@ -124,16 +128,17 @@ impl ImportedRows {
             "waiting_on": job.waiting_on, "any_failed": record.any_failed,
             "started_at": job.started_at, "lease_until": job.lease_until,
         });
-        match job.status {
-            Status::Queued => {
+        let Entries { index, expiry, deleted, .. } = Entries::of(&Phase::of(job));
+        match index {
+            Some(Index::Ready { .. }) => {
                 self.push("punctual_ready", row);
                 if let Some(key) = key {
                     self.push("punctual_limit_wakeups", json!({"queue": spec.queue, "at": job.updated_at, "key": key}));
                 }
             }
-            Status::Scheduled | Status::Retrying => self.push("punctual_due", row),
-            Status::Waiting => self.push("punctual_waiting", row),
-            Status::Processing => {
+            Some(Index::Due { .. }) => self.push("punctual_due", row),
+            Some(Index::Waiting { .. }) => self.push("punctual_waiting", row),
+            Some(Index::Running) => {
                 // An execution that another store has started must not start a second time here if the job runs at most
                 // once.
                 row["confirmed"] = json!(true);
@@ -143,15 +148,15 @@ impl ImportedRows {
                 }
                 self.push("punctual_running", row);
             }
-            Status::Deleted => {
-                let (deleted_at, finished_at) = (job.updated_at, job.finished_at.unwrap_or(job.updated_at));
-                let row = json!({"id": id, "deleted_at": deleted_at, "finished_at": finished_at});
-                self.push("punctual_deleted", row);
-            }
-            _ => {}
+            None => {}
         }
-        if let (Some(finished_at), Some(keep), true) = (job.finished_at, spec.keep_for, job.status != Status::Deleted) {
-            self.push("punctual_expiries", json!({"id": id, "expires_at": finished_at.after(keep)}));
+        if let Some(deleted_at) = deleted {
+            let finished_at = job.finished_at.unwrap_or(deleted_at);
+            let row = json!({"id": id, "deleted_at": deleted_at, "finished_at": finished_at});
+            self.push("punctual_deleted", row);
+        }
+        if let Some(expires_at) = expiry {
+            self.push("punctual_expiries", json!({"id": id, "expires_at": expires_at}));
         }
     }
 

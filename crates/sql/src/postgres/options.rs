@@ -29,6 +29,9 @@ pub struct Options {
     /// Maximum size of a default partition, in bytes, that is scanned under an exclusive lock when the partition of a
     /// day is attached.
     pub default_scan_max_bytes: u64,
+    /// How long after its beginning, whose time its rows carry, a transaction may take until its first write. A read of
+    /// changes reaches back so far; rows that applications commit later are announced.
+    pub first_write_max: Duration,
     /// Whether another store hands out the jobs of this one; see
     /// [`PrimaryStore`](punctual_core::dispatch::PrimaryStore).
     pub dispatched: bool,
@@ -49,6 +52,7 @@ impl Options {
             days_ahead: 2,
             whole_day_min_bytes: 64 << 20,
             default_scan_max_bytes: 16 << 20,
+            first_write_max: Duration::from_secs(5),
             dispatched: false,
             clock: None,
         }

@@ -236,9 +236,12 @@ impl Blocker {
     /// Waits until another transaction waits for this one.
     async fn is_waited_for(&self, options: &Options) {
         let waits = format!("select count(*) from pg_stat_activity where {} = any (pg_blocking_pids(pid))", self.pid);
-        while count(options, &waits).await == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let waiting = async {
+            while count(options, &waits).await == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("no transaction waits");
     }
 
     async fn end(mut self) {

@@ -28,7 +28,9 @@ pub async fn a_retried_job_that_runs_at_most_once_stays_one(fx: &Fixture) {
     fx.settle(&claim, failure("no")).await;
     assert_eq!(change(fx, id, Verb::Retry).await, Changed::Done);
     let claim = fx.claim_one(fx.worker()).await;
-    assert_eq!((claim.job.attempt, claim.job.run, claim.job.spec.max_attempts), (1, 2, 1));
+    assert_eq!(claim.job.attempt, 1);
+    assert_eq!(claim.job.run, 2);
+    assert_eq!(claim.job.spec.max_attempts, 1);
     fx.settle(&claim, failure("no")).await;
     assert_eq!(fx.job(id).await.status, Status::Dead);
 }
@@ -38,7 +40,9 @@ pub async fn retrying_a_dead_job_continues_its_history(fx: &Fixture) {
     fx.pass(5);
     assert_eq!(change(fx, id, Verb::Retry).await, Changed::Done);
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.run_at, job.finished_at), (Status::Queued, fx.now(), None));
+    assert_eq!(job.status, Status::Queued);
+    assert_eq!(job.run_at, fx.now());
+    assert_eq!(job.finished_at, None);
     assert_eq!((job.attempt, job.spec.max_attempts), (1, 10));
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!((claim.job.attempt, claim.job.run), (2, 2));
@@ -57,7 +61,9 @@ pub async fn cancelling_works_from_every_active_status(fx: &Fixture) {
     for id in [scheduled, retrying, running, queued] {
         assert_eq!(change(fx, id, Verb::Cancel).await, Changed::Done);
         let job = fx.job(id).await;
-        assert_eq!((job.status, job.finished_at, job.worker_id), (Status::Cancelled, Some(fx.now()), None));
+        assert_eq!(job.status, Status::Cancelled);
+        assert_eq!(job.finished_at, Some(fx.now()));
+        assert_eq!(job.worker_id, None);
     }
     fx.pass(3_600);
     assert!(fx.claim(fx.worker(), 10).await.is_empty());

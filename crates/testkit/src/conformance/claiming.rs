@@ -81,14 +81,19 @@ pub async fn a_claim_opens_an_attempt_and_an_event(fx: &Fixture) {
     let claim = fx.claim_one(worker).await;
     let job = fx.job(id).await;
     assert_eq!(*claim.job, job, "a claim returns the job as it is");
-    assert_eq!((job.status, job.attempt, job.run, job.worker_id), (Status::Processing, 1, 1, Some(worker)));
+    assert_eq!(job.status, Status::Processing);
+    assert_eq!(job.attempt, 1);
+    assert_eq!(job.run, 1);
+    assert_eq!(job.worker_id, Some(worker));
     assert_eq!((job.started_at, job.lease_until), (Some(fx.now()), Some(fx.now().after(LEASE))));
     let attempts = fx.store.history(id).await.unwrap().attempts;
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].status, attempts[0].worker_id), (AttemptStatus::Running, worker));
     assert_eq!((attempts[0].id, attempts[0].attempt), (claim.attempt_id(), 1));
     let events = fx.store.history(id).await.unwrap().events;
-    assert_eq!((events[1].status, events[1].run, events[1].at), (Status::Processing, Some(1), fx.now()));
+    assert_eq!(events[1].status, Status::Processing);
+    assert_eq!(events[1].run, Some(1));
+    assert_eq!(events[1].at, fx.now());
     assert!(events[0].id < events[1].id);
 }
 
@@ -130,7 +135,9 @@ pub async fn a_job_claimed_ahead_starts_at_its_time(fx: &Fixture) {
     let due = fx.now().after(Duration::from_secs(8));
     let request = ClaimRequest { ahead: Duration::from_secs(10), ..request_for(fx, 1) };
     let claim = fx.store.claim(request).await.unwrap().claims.remove(0);
-    assert_eq!((claim.job.id, claim.job.run_at, claim.job.started_at), (id, due, Some(due)));
+    assert_eq!(claim.job.id, id);
+    assert_eq!(claim.job.run_at, due);
+    assert_eq!(claim.job.started_at, Some(due));
     assert_eq!(claim.job.lease_until, Some(due.after(LEASE)));
     assert_eq!(fx.job(id).await, *claim.job);
     assert_eq!(fx.history(id).await, [Status::Scheduled, Status::Queued, Status::Processing]);

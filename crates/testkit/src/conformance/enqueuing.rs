@@ -47,12 +47,18 @@ pub async fn an_enqueued_job_is_read_back_as_it_was_given(fx: &Fixture) {
     let id = fx.enqueue_all(vec![new.clone()]).await[0];
     let job = fx.job(id).await;
     assert_eq!(job.spec, new.spec);
-    assert_eq!((job.id, job.status, job.attempt, job.run), (new.id, Status::Queued, 0, 0));
-    assert_eq!(
-        (job.scheduled_at(), job.run_at, job.created_at, job.updated_at),
-        (fx.now(), fx.now(), fx.now(), fx.now())
-    );
-    assert_eq!((job.started_at, job.finished_at, job.worker_id, job.lease_until), (None, None, None, None));
+    assert_eq!(job.id, new.id);
+    assert_eq!(job.status, Status::Queued);
+    assert_eq!(job.attempt, 0);
+    assert_eq!(job.run, 0);
+    assert_eq!(job.scheduled_at(), fx.now());
+    assert_eq!(job.run_at, fx.now());
+    assert_eq!(job.created_at, fx.now());
+    assert_eq!(job.updated_at, fx.now());
+    assert_eq!(job.started_at, None);
+    assert_eq!(job.finished_at, None);
+    assert_eq!(job.worker_id, None);
+    assert_eq!(job.lease_until, None);
     assert_eq!(fx.history(id).await, [Status::Queued]);
 }
 
@@ -69,7 +75,9 @@ pub async fn a_client_whose_clock_is_ahead_does_not_delay_its_jobs(fx: &Fixture)
     let new = NewJob { id: JobId::from_bits(Ids::seeded(3).next(ahead)), ..fx.new_job(|_| ()) };
     let id = fx.enqueue_all(vec![new]).await[0];
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.run_at, job.scheduled_at()), (Status::Queued, fx.now(), ahead));
+    assert_eq!(job.status, Status::Queued);
+    assert_eq!(job.run_at, fx.now());
+    assert_eq!(job.scheduled_at(), ahead);
     assert_eq!(fx.claim_one(fx.worker()).await.job.id, id);
 }
 
@@ -182,11 +190,15 @@ pub async fn a_unique_key_may_reach_a_queue_or_all_names(fx: &Fixture) {
     let first = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "a".into())).await;
     let same = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "a".into())).await;
     let other = enqueue_one(fx, keyed(fx, per_queue(), |spec| spec.queue = "b".into())).await;
-    assert_eq!((same.id, same.existing, other.existing), (first.id, true, false));
+    assert_eq!(same.id, first.id);
+    assert!(same.existing);
+    assert!(!other.existing);
     let any = || Unique { any_name: true, ..Unique::default() };
     let first = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "x".into())).await;
     let same = enqueue_one(fx, keyed(fx, any(), |spec| spec.name = "y".into())).await;
-    assert_eq!((first.existing, same.id, same.existing), (false, first.id, true));
+    assert!(!first.existing);
+    assert_eq!(same.id, first.id);
+    assert!(same.existing);
     // A released key is released in its own scope.
     let cancel = Change { job: first.id, verb: Verb::Cancel, actor: "ada".into(), reason: None };
     fx.store.change(vec![cancel]).await.unwrap();
@@ -290,7 +302,9 @@ pub async fn a_conflict_may_replace_the_payload_of_a_job_that_has_not_started(fx
     let first = enqueue_one(fx, replacing("1")).await;
     fx.pass(1);
     let second = enqueue_one(fx, replacing("2")).await;
-    assert_eq!((second.id, second.existing, second.updated), (first.id, true, true));
+    assert_eq!(second.id, first.id);
+    assert!(second.existing);
+    assert!(second.updated);
     let both = fx.store.enqueue(vec![replacing("3"), replacing("4")]).await.unwrap();
     assert!(both.iter().all(|one| one.id == first.id && one.updated));
     assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4", "the last one counts");
@@ -298,7 +312,9 @@ pub async fn a_conflict_may_replace_the_payload_of_a_job_that_has_not_started(fx
     let claim = fx.claim_one(fx.worker()).await;
     assert_eq!(claim.job.spec.payload.as_str(), "4");
     let late = enqueue_one(fx, replacing("5")).await;
-    assert_eq!((late.id, late.existing, late.updated), (first.id, true, false), "it runs already");
+    assert_eq!(late.id, first.id, "it runs already");
+    assert!(late.existing, "it runs already");
+    assert!(!late.updated, "it runs already");
     assert_eq!(fx.job(first.id).await.spec.payload.as_str(), "4");
     fx.settle(&claim, success()).await;
     let events = fx.store.history(first.id).await.unwrap().events;
@@ -311,7 +327,9 @@ pub async fn a_conflict_may_replace_the_payload_of_a_job_that_has_not_started(fx
     let parent = fx.enqueue(|_| ()).await;
     let child = NewJob { parents: vec![parent], ..name(replacing("6")) };
     let both = fx.store.enqueue(vec![child, name(replacing("7"))]).await.unwrap();
-    assert_eq!((both[0].existing, both[1].id, both[1].updated), (false, both[0].id, true));
+    assert!(!both[0].existing);
+    assert_eq!(both[1].id, both[0].id);
+    assert!(both[1].updated);
     let waiting = fx.job(both[0].id).await;
     assert_eq!((waiting.status, waiting.spec.payload.as_str()), (Status::Waiting, "7"));
 }

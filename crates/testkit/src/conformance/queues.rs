@@ -57,7 +57,9 @@ pub async fn settings_of_a_queue_are_stored_with_their_history(fx: &Fixture) {
     assert!(!fx.store.save_queue(unknown).await.unwrap(), "it has no settings that could be changed");
     let queues = fx.store.queues().await.unwrap();
     assert_eq!(queues.len(), 1);
-    assert_eq!((&*queues[0].name, &queues[0].settings, queues[0].revision), ("mail", &first.settings, 2));
+    assert_eq!(&*queues[0].name, "mail");
+    assert_eq!(queues[0].settings, first.settings);
+    assert_eq!(queues[0].revision, 2);
     assert_eq!((&*queues[0].updated_by, queues[0].updated_at), ("bob", fx.now()));
     let events = fx.store.queue_events("mail".into(), 10).await.unwrap();
     let actual: Vec<_> = events.iter().map(|event| (&*event.actor, &*event.action)).collect();

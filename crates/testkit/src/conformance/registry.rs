@@ -22,7 +22,9 @@ pub async fn workers_come_heartbeat_and_leave(fx: &Fixture) {
     fx.store.heartbeat(Heartbeat { registered_by: Some(TokenId::from_bits(6)), ..heartbeat(3) }).await.unwrap();
     let workers = fx.store.workers().await.unwrap();
     assert_eq!(workers.len(), 1);
-    assert_eq!((&workers[0].heartbeat, workers[0].started_at, workers[0].seen_at), (&heartbeat(3), started, fx.now()));
+    assert_eq!(workers[0].heartbeat, heartbeat(3));
+    assert_eq!(workers[0].started_at, started);
+    assert_eq!(workers[0].seen_at, fx.now());
     fx.store.deregister(heartbeat(0).id).await.unwrap();
     assert!(fx.store.workers().await.unwrap().is_empty());
 }

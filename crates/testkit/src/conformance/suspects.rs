@@ -24,7 +24,9 @@ pub async fn a_job_that_kills_its_workers_ends_dead(fx: &Fixture) {
     assert_eq!((job.status, job.crash_count), (Status::Queued, 2), "its handler was not about to start");
     crash(fx, id).await;
     let job = fx.job(id).await;
-    assert_eq!((job.status, job.attempt, job.crash_count), (Status::Dead, 0, 3));
+    assert_eq!(job.status, Status::Dead);
+    assert_eq!(job.attempt, 0);
+    assert_eq!(job.crash_count, 3);
     assert!(job.error.unwrap().message.contains("quarantined"));
     assert!(fx.claim(fx.worker(), 1).await.is_empty());
 }

@@ -1,0 +1,97 @@
+//! The demo, the help, the benchmarks, pipes.
+
+use std::process::Stdio;
+
+use crate::shell::Shell;
+
+/// A child that is killed even if its test fails.
+struct KilledAtTheEnd(std::process::Child);
+
+impl Drop for KilledAtTheEnd {
+    fn drop(&mut self) {
+        // Errors are ignored: the child may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
+    let shell = Shell::new();
+    let up = shell.command(&["up", "--demo"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut up = KilledAtTheEnd(up);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    loop {
+        let list = shell.json(&["jobs", "list", "--status", "dead"]);
+        if list["jobs"].as_array().unwrap().len() == 3
+            && shell.json(&["stats"])["jobs"]["succeeded"].as_u64() > Some(60)
+        {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "the demo shows too little: {}", shell.json(&["stats"]));
+        std::thread::yield_now();
+    }
+    let workers = shell.json(&["workers", "list"]);
+    assert_eq!(workers["workers"].as_array().unwrap().len(), 1);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.0.id() as i32), nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(up.0.wait().unwrap().success(), "it stops gracefully");
+    assert!(shell.json(&["workers", "list"])["workers"].as_array().unwrap().is_empty());
+    assert_eq!(shell.json(&["stats"])["jobs"]["processing"], 0);
+}
+
+#[test]
+fn help_shows_no_password() {
+    let shell = Shell::new();
+    for name in ["PUNCTUAL_STORE", "PUNCTUAL_DISPATCH", "PUNCTUAL_LOCKS", "PUNCTUAL_ALERT_URL"] {
+        let mut command = shell.command(&["up", "--help"]);
+        let output = command.env(name, "postgres://ada:opensesame@db/app").output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(stdout.contains(name) && !stdout.contains("opensesame"), "{stdout}");
+    }
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let shell = Shell::new();
+    for command in [
+        "up", "serve", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate",
+        "doctor", "bench",
+    ] {
+        assert!(shell.ok(&[command, "--help"]).contains("Usage: punctual"), "{command}");
+    }
+    assert!(shell.ok(&["completions", "bash"]).contains("_punctual"));
+    assert!(shell.json(&["migrate"])["version"].as_u64() > Some(0));
+    assert_eq!(shell.json(&["cleanup"])["deleted"], 0);
+    assert!(shell.json(&["locks", "list"])["locks"].as_array().unwrap().is_empty());
+    assert!(shell.json(&["report", "stuck"])["jobs"].as_array().unwrap().is_empty());
+    assert!(shell.json(&["report", "pending"])["pending"].as_array().unwrap().is_empty());
+    assert!(shell.json(&["report", "durations"])["names"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_small_benchmark_runs_and_passes_its_own_check() {
+    let shell = Shell::new();
+    for (scenario, field) in [("lifecycle", "lifecycle_per_s"), ("single", "per_s_64"), ("pickup", "ms_p99")] {
+        let result = shell.json(&["bench", scenario, "--jobs", "200"]);
+        assert!(result[field].as_f64().unwrap() > 0.0, "{result}");
+        assert_eq!(result["engine"], "sqlite");
+    }
+    let steady = shell.json(&["bench", "steady", "--seconds", "1"]);
+    assert!(steady["per_s"].as_f64().unwrap() > 0.0);
+    assert!(shell.json(&["bench", "report", "--jobs", "2000"])["ms"]["overview"].is_number());
+    assert!(!shell.path("punctual.db").exists(), "it uses a store of its own");
+}
+
+/// As in `punctual stats | head -1`.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let shell = Shell::new();
+    for args in [vec!["stats"], vec!["stats", "--json"], vec!["jobs", "list"], vec!["enqueue", "noop"]] {
+        let mut child = shell.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Closed before anything is written.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
+    }
+}

@@ -1,0 +1,9 @@
+//! What people look at: the dashboard in a browser, and `punctual top` in a terminal.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod browser;
+mod dashboard;
+#[path = "../shell/mod.rs"]
+mod shell;
+mod top;
