@@ -58,9 +58,15 @@ pub(crate) trait Db {
         Ok(changed)
     }
 
-    /// Executes, for each parameter row, a statement that inserts a row unless it exists. The rows must be distinct.
-    /// Returns the generated numbers.
-    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
+    /// Executes a statement for each parameter row; returns for each whether it changed a row.
+    fn changed_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<bool>> {
+        let mut changed = Vec::new();
+        rows(&mut |params| {
+            changed.push(self.execute(statement, params)? > 0);
+            Ok(())
+        })?;
+        Ok(changed)
+    }
 
     /// Reads rows one by one until the callback returns false.
     fn read(
@@ -84,13 +90,20 @@ pub(crate) trait Db {
         })
     }
 
-    /// Reserves at least this many event numbers, which are given to no other transaction.
-    fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>>;
-
     /// Whether this connection is the only writer of the database.
     fn is_only_writer(&self) -> bool {
         true
     }
+}
+
+/// A connection within a transaction of an engine whose jobs, too, are stored by the shared operations.
+pub(crate) trait JobDb: Db {
+    /// Executes, for each parameter row, a statement that inserts a row unless it exists. The rows must be distinct.
+    /// Returns the generated numbers.
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>>;
+
+    /// Reserves at least this many event numbers, which are given to no other transaction.
+    fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>>;
 
     /// Blocks other writers until the end of the transaction. Fails if the transaction must be restarted for that.
     fn be_alone(&self) -> StoreResult<()> {
@@ -290,6 +303,15 @@ impl FromValue<'_> for String {
 impl FromValue<'_> for Box<str> {
     fn from_value(value: Value<'_>) -> Option<Self> {
         <&str>::from_value(value).map(Into::into)
+    }
+}
+
+impl FromValue<'_> for Vec<u8> {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Bytes(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        }
     }
 }
 

@@ -22,7 +22,6 @@ impl Level {
     }
 
     /// The first and last level of suspects, or of jobs that are no suspects.
-    #[cfg(any(feature = "sqlite", feature = "sqlserver"))]
     pub(crate) const fn range(suspects: bool) -> (Self, Self) {
         let Self(first) = Self::of(0, suspects);
         (Self(first), Self(first + Self::SUSPECTS - 1))
@@ -45,7 +44,6 @@ impl Level {
     }
 }
 
-#[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 mod values {
     use super::Level;
     use crate::db::{FromValue, ToValue, Value};

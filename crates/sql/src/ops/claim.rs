@@ -143,7 +143,7 @@ fn take(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<ClaimedJobs> {
     let controls = QueueControls::read(tx.db)?;
     let mut claimed = ClaimedJobs::default();
     if queue_limits::are_any(tx, &controls)? {
-        tx.db.be_alone()?;
+        tx.job_db.be_alone()?;
         take_limited(tx, request, &controls, &mut claimed)?;
     } else {
         let lanes = controls.served(lanes(tx, request)?);
@@ -244,7 +244,7 @@ fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<Due
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    tx.db.be_alone()?;
+    tx.job_db.be_alone()?;
     let mut jobs =
         tx.db.only_each(sql::DUE_JOB, &mut |row| due.iter().try_for_each(|(_, seq)| row(params![seq])), DueJob::of)?;
     jobs.iter_mut().zip(due).for_each(|(job, (run_at, seq))| (job.run_at, job.seq) = (run_at, seq));

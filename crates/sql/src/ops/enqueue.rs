@@ -22,7 +22,7 @@ use crate::db::{Value, params};
 /// Stores jobs with their events, and inserts each into the index that claims read.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
     if !jobs.iter().all(|job| is_independent(job) && job.spec.options.concurrency_key.is_none()) {
-        tx.db.be_alone()?;
+        tx.job_db.be_alone()?;
     }
     let mut enqueued = Vec::with_capacity(jobs.len());
     for batch in independent_batches(jobs, SharedProperty::are_new) {
@@ -69,7 +69,7 @@ fn enqueue_batch(tx: &mut Tx<'_>, jobs: &[NewJob], enqueued: &mut Vec<Enqueued>)
             enqueued.push(Enqueued::new(job.id));
         }
     }
-    let seqs = tx.db.insert_each(sql::INSERT_JOB, &mut |row| {
+    let seqs = tx.job_db.insert_each(sql::INSERT_JOB, &mut |row| {
         arrivals.iter().try_for_each(|(_, arrival)| arrival.insert(tx.now, row))
     })?;
     for ((_, arrival), seq) in arrivals.iter().zip(&seqs) {

@@ -132,7 +132,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>) -> StoreResult<()> {
         if tx.ended.is_empty() {
             return Ok(());
         }
-        tx.db.be_alone()?;
+        tx.job_db.be_alone()?;
         let ended = std::mem::take(&mut tx.ended);
         let (edges, waiting, seqs) = pending_children(tx, &ended)?;
         let statuses = ended.iter().map(|(id, (_, status))| (*id, *status)).collect();

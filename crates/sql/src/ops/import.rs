@@ -66,7 +66,7 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
 
 fn import_jobs(tx: &mut Tx<'_>, records: &[Record]) -> StoreResult<usize> {
     let controls = QueueControls::read(tx.db)?;
-    let seqs = tx.db.insert_each(sql::IMPORT_JOB, &mut |row| {
+    let seqs = tx.job_db.insert_each(sql::IMPORT_JOB, &mut |row| {
         records.iter().try_for_each(|record| insert(&record.at_rest(), row))
     })?;
     let new = records.iter().zip(seqs).filter_map(|(record, seq)| Some(NewRecord { record, seq: seq? }));

@@ -1,11 +1,11 @@
-//! The port's operations within one transaction, for engines that do not implement most of them in SQL. An engine
-//! provides a connection and the texts of the statements.
+//! The port's operations within one transaction. SQLite and SQL Server use all of them, PostgreSQL those that are not on
+//! the way of its jobs. An engine provides a connection and the texts of the statements.
 //!
 //! | question | file |
 //! |---|---|
 //! | which statements are there? | `statements` |
 //! | how do they implement the port? | `store` |
-//! | what is the state of one operation, and what ends it? | `tx`, `finish` |
+//! | what is the state of one operation, and what ends it? | `tx`, `finish`; of one that changes no job: `edit` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
 //! | which claims have expired, or are of one worker? | `leases` |
 //! | what does a transition write besides the job's row? | `effects` |
@@ -28,6 +28,7 @@ pub(crate) mod changes;
 pub(crate) mod choice;
 pub(crate) mod claim;
 pub(crate) mod diagnostics;
+pub(crate) mod edit;
 pub(crate) mod effects;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
@@ -50,6 +51,7 @@ pub(crate) mod schedules;
 pub(crate) mod settle;
 pub(crate) mod slots;
 pub(crate) mod statements;
+#[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 pub(crate) mod store;
 pub(crate) mod tokens;
 pub(crate) mod tx;

@@ -4,21 +4,20 @@ use std::time::Duration;
 
 use punctual_core::{JobId, Json, NewNotification, Notification, StoreResult};
 
-use super::{rows, statements as sql, tx::Tx};
+use super::{edit::Edit, rows, statements as sql};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn notify(tx: &mut Tx<'_>, messages: &[NewNotification]) -> StoreResult<Vec<Notification>> {
-    tx.jobs_changed = !messages.is_empty();
-    let mut store = |new: &NewNotification| {
+pub(crate) fn notify(edit: Edit<'_>, messages: &[NewNotification]) -> StoreResult<Vec<Notification>> {
+    let store = |new: &NewNotification| {
         let job = new.job.map(JobId::to_bytes);
-        let id = tx.db.only(
+        let id = edit.db.only(
             sql::INSERT_NOTIFICATION,
-            params![new.user_id, new.message.as_str(), job, tx.now.as_micros()],
+            params![new.user_id, new.message.as_str(), job, edit.now.as_micros()],
             |row| row.get(0),
         )?;
-        Ok(Notification::new(id, new.clone(), tx.now))
+        Ok(Notification::new(id, new.clone(), edit.now))
     };
-    messages.iter().map(&mut store).collect()
+    messages.iter().map(store).collect()
 }
 
 pub(crate) fn list(db: &dyn Db, user: Option<&str>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
@@ -44,6 +43,6 @@ pub(crate) fn last(db: &dyn Db) -> StoreResult<u64> {
     db.only(sql::LAST_NOTIFICATION, &[], |row| row.get(0))
 }
 
-pub(crate) fn drop(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
-    tx.execute(sql::PRUNE_NOTIFICATIONS, params![tx.now.before(after).as_micros(), limit as i64])
+pub(crate) fn drop(edit: Edit<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
+    edit.db.execute(sql::PRUNE_NOTIFICATIONS, params![edit.now.before(after).as_micros(), limit as i64])
 }

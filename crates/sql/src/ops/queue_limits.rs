@@ -77,7 +77,7 @@ pub(crate) fn evaluate_touched(tx: &mut Tx<'_>) -> StoreResult<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    tx.db.be_alone()?;
+    tx.job_db.be_alone()?;
     let controls = QueueControls::read(tx.db)?;
     let keys: Vec<Key<'_>> = keys.iter().map(|(queue, key)| (queue.as_str(), key.as_str())).collect();
     evaluate(tx, &controls, &keys).map(drop)

@@ -2,7 +2,7 @@
 
 use punctual_core::{Limits, Queue, QueueEvent, QueueSave, StoreResult};
 
-use super::{queue_controls::QueueControls, queue_limits, rows, statements as sql, tx::Tx};
+use super::{edit::Edit, queue_controls::QueueControls, queue_limits, rows, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn queues(db: &dyn Db) -> StoreResult<Vec<Queue>> {
@@ -19,27 +19,26 @@ fn queue(row: &dyn Row) -> StoreResult<Queue> {
     })
 }
 
+/// Saves the settings, if their revision is the given one. Changed limits are evaluated again.
 pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> StoreResult<bool> {
-    let settings = rows::text(&save.settings)?;
-    write(tx, save, &settings)
+    let changed = *QueueControls::read(tx.db)?.limits(&save.name) != save.settings.limits;
+    let saved = store(tx.edit(), save)?;
+    if saved && changed {
+        queue_limits::limits_changed(tx, &save.name)?;
+    }
+    // The queue may have been resumed, so its jobs may start now.
+    tx.new_work |= saved;
+    Ok(saved)
 }
 
-fn write(tx: &mut Tx<'_>, save: &QueueSave, settings: &str) -> StoreResult<bool> {
-    let QueueSave { name, revision, actor, action, .. } = save;
-    let limits = &save.settings.limits;
-    let limited = *limits != Limits::default();
-    let changed = QueueControls::read(tx.db)?.limits(name) != limits;
-    let saved = tx.execute(
-        sql::SAVE_QUEUE,
-        params![name, save.settings.paused, settings, revision, tx.now.as_micros(), actor, limited],
-    )? == 1;
-    if saved && changed {
-        queue_limits::limits_changed(tx, name)?;
-    }
+/// Stores the settings, if their revision is the given one, and adds to the history; returns whether they were stored.
+pub(crate) fn store(edit: Edit<'_>, save: &QueueSave) -> StoreResult<bool> {
+    let QueueSave { name, settings, revision, actor, action } = save;
+    let (text, limited, now) = (rows::text(settings)?, settings.limits != Limits::default(), edit.now.as_micros());
+    let saved =
+        edit.db.execute(sql::SAVE_QUEUE, params![name, settings.paused, text, revision, now, actor, limited])? == 1;
     if saved {
-        tx.write(sql::INSERT_QUEUE_EVENT, params![name, tx.now.as_micros(), actor, action])?;
-        // The queue may have been resumed, so its jobs may start now.
-        tx.new_work = true;
+        edit.db.write(sql::INSERT_QUEUE_EVENT, params![name, now, actor, action])?;
     }
     Ok(saved)
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use punctual_core::{Heartbeat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
 
-use super::{rows, slots, statements as sql, tx::Tx};
+use super::{edit::Edit, rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn heartbeat(tx: &Tx<'_>, heartbeat: &Heartbeat) -> StoreResult<()> {
+pub(crate) fn heartbeat(edit: Edit<'_>, heartbeat: &Heartbeat) -> StoreResult<()> {
     let (queues, names) = (rows::text(&heartbeat.queues)?, rows::text(&heartbeat.names)?);
     let Heartbeat { host, pid, concurrency, running, .. } = heartbeat;
-    let (id, now) = (heartbeat.id.to_bytes(), tx.now.as_micros());
+    let (id, now) = (heartbeat.id.to_bytes(), edit.now.as_micros());
     let registered_by = heartbeat.registered_by.map(TokenId::to_bytes);
-    tx.write(sql::HEARTBEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
+    edit.db.write(sql::HEARTBEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
 }
 
 pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
@@ -20,8 +20,8 @@ pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize
     tx.execute(sql::END_LEASES, params![tx.now.as_micros(), worker.to_bytes()])
 }
 
-pub(crate) fn leave(tx: &Tx<'_>, worker: WorkerId) -> StoreResult<()> {
-    tx.write(sql::DEREGISTER, params![worker.to_bytes()])
+pub(crate) fn leave(db: &dyn Db, worker: WorkerId) -> StoreResult<()> {
+    db.write(sql::DEREGISTER, params![worker.to_bytes()])
 }
 
 pub(crate) fn workers(db: &dyn Db) -> StoreResult<Vec<WorkerRecord>> {
@@ -42,20 +42,20 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
     Ok(WorkerRecord { heartbeat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }
 
-pub(crate) fn lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
-    let expires_at = tx.now.after(ttl);
+pub(crate) fn lock(edit: Edit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
+    let (now, expires_at) = (edit.now.as_micros(), edit.now.after(ttl));
     let token: Option<u64> =
-        tx.db.one(sql::LOCK, params![name, owner, tx.now.as_micros(), expires_at.as_micros()], |row| row.get(0))?;
+        edit.db.one(sql::LOCK, params![name, owner, now, expires_at.as_micros()], |row| row.get(0))?;
     Ok(token.map(|token| Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at }))
 }
 
-pub(crate) fn extend_lock(tx: &Tx<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
-    let until = tx.now.after(ttl).as_micros();
-    Ok(tx.execute(sql::EXTEND_LOCK, params![name, owner, tx.now.as_micros(), until])? == 1)
+pub(crate) fn extend_lock(edit: Edit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
+    let (now, until) = (edit.now.as_micros(), edit.now.after(ttl).as_micros());
+    Ok(edit.db.execute(sql::EXTEND_LOCK, params![name, owner, now, until])? == 1)
 }
 
-pub(crate) fn unlock(tx: &Tx<'_>, name: &str, owner: &str) -> StoreResult<bool> {
-    Ok(tx.execute(sql::UNLOCK, params![name, owner, tx.now.as_micros()])? == 1)
+pub(crate) fn unlock(edit: Edit<'_>, name: &str, owner: &str) -> StoreResult<bool> {
+    Ok(edit.db.execute(sql::UNLOCK, params![name, owner, edit.now.as_micros()])? == 1)
 }
 
 pub(crate) fn locks(db: &dyn Db, now: Timestamp) -> StoreResult<Vec<Lock>> {

@@ -73,7 +73,7 @@ pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<us
     let rollups = tx.execute(sql::PRUNE_ROLLUPS, params![tx.now.before(limits::ROLLUPS_KEPT).as_micros()])?;
     let workers = tx.execute(sql::PRUNE_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
     queue_limits::trim(tx)?;
-    tokens::trim(tx, limit)?;
+    tokens::trim(tx.edit(), limit)?;
     let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
     let workflows = tx.execute(sql::PRUNE_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
     Ok(attempts + logs + rollups + workers + workflows)

@@ -1,11 +1,11 @@
 //! Schedules and their cursors.
 
 use punctual_core::{
-    JobId, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, ScheduleSpec, StoreError, StoreResult, Timestamp,
+    JobId, NewJob, Schedule, ScheduleEvent, ScheduleId, ScheduleSave, ScheduleSpec, StoreError, StoreResult, Timestamp,
 };
 
-use super::{enqueue::enqueue, rows, statements as sql, tx::Tx};
-use crate::db::{Db, Row, params};
+use super::{edit::Edit, enqueue::enqueue, rows, statements as sql, tx::Tx};
+use crate::db::{Db, Row, Value, params};
 
 pub(crate) fn schedules(db: &dyn Db, after: &str, limit: usize) -> StoreResult<Vec<Schedule>> {
     db.all(sql::SCHEDULES, params![after, limit], schedule_of)
@@ -42,49 +42,74 @@ fn schedule_of(row: &dyn Row) -> StoreResult<Schedule> {
 
 /// Stores schedules that were not changed meanwhile, with their jobs.
 pub(crate) fn save(tx: &mut Tx<'_>, saves: &[ScheduleSave]) -> StoreResult<Vec<bool>> {
-    saves.iter().map(|save| save_one(tx, save)).collect()
+    let stored = store(tx.edit(), saves)?;
+    enqueue(tx, &jobs_of(saves, &stored))?;
+    Ok(stored)
 }
 
-fn save_one(tx: &mut Tx<'_>, save: &ScheduleSave) -> StoreResult<bool> {
-    let ScheduleSave { schedule, is_new, jobs, done } = save;
-    let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
-    let statement = if *is_new { sql::INSERT_SCHEDULE } else { sql::UPDATE_SCHEDULE };
-    let saved = tx.execute(
-        statement,
-        params![
-            schedule.spec.name,
-            schedule.id.to_bytes(),
-            definition,
-            schedule.enabled,
-            schedule.problem,
-            schedule.revision,
-            schedule.last_run_at.map(|at| at.as_micros()),
-            schedule.next_run_at.map(|at| at.as_micros()),
-            schedule.last_job.map(|job| job.to_bytes()),
-            schedule.created_at.as_micros(),
-            schedule.updated_at.as_micros(),
-            schedule.updated_by,
-        ],
-    )? == 1;
-    if saved {
-        enqueue(tx, jobs)?;
-        if let Some(action) = done {
-            record(tx, &schedule.spec.name, &schedule.updated_by, action)?;
+/// Stores the schedules that were not changed meanwhile, and adds to their histories; returns which were stored.
+pub(crate) fn store(edit: Edit<'_>, saves: &[ScheduleSave]) -> StoreResult<Vec<bool>> {
+    let mut stored = vec![false; saves.len()];
+    for (is_new, statement) in [(true, sql::INSERT_SCHEDULE), (false, sql::UPDATE_SCHEDULE)] {
+        let given: Vec<usize> = (0..saves.len()).filter(|index| saves[*index].is_new == is_new).collect();
+        if given.is_empty() {
+            continue;
         }
+        let changed = edit.db.changed_each(statement, &mut |row| {
+            given.iter().try_for_each(|index| add_row(&saves[*index].schedule, row))
+        })?;
+        given.iter().zip(changed).for_each(|(index, changed)| stored[*index] = changed);
     }
-    Ok(saved)
+    record_saves(edit, saves, &stored)?;
+    Ok(stored)
 }
 
-pub(crate) fn remove(tx: &Tx<'_>, name: &str, actor: &str) -> StoreResult<bool> {
-    let removed = tx.execute(sql::REMOVE_SCHEDULE, params![name])? == 1;
+/// The columns of a schedule, as parameters.
+fn add_row(schedule: &Schedule, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
+    let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
+    row(params![
+        schedule.spec.name,
+        schedule.id.to_bytes(),
+        definition,
+        schedule.enabled,
+        schedule.problem,
+        schedule.revision,
+        schedule.last_run_at.map(|at| at.as_micros()),
+        schedule.next_run_at.map(|at| at.as_micros()),
+        schedule.last_job.map(|job| job.to_bytes()),
+        schedule.created_at.as_micros(),
+        schedule.updated_at.as_micros(),
+        schedule.updated_by,
+    ])
+}
+
+/// The jobs of the schedules that were stored.
+pub(crate) fn jobs_of(saves: &[ScheduleSave], stored: &[bool]) -> Vec<NewJob> {
+    let stored = saves.iter().zip(stored).filter(|(_, stored)| **stored);
+    stored.flat_map(|(save, _)| save.jobs.iter().cloned()).collect()
+}
+
+fn record_saves(edit: Edit<'_>, saves: &[ScheduleSave], stored: &[bool]) -> StoreResult<()> {
+    let stored = saves.iter().zip(stored).filter(|(_, stored)| **stored);
+    let done: Vec<(&Schedule, &String)> =
+        stored.filter_map(|(save, _)| Some((&save.schedule, save.done.as_ref()?))).collect();
+    if done.is_empty() {
+        return Ok(());
+    }
+    let now = edit.now.as_micros();
+    let recorded = edit.db.changed_each(sql::INSERT_SCHEDULE_EVENT, &mut |row| {
+        done.iter()
+            .try_for_each(|(schedule, action)| row(params![schedule.spec.name, now, schedule.updated_by, action]))
+    });
+    recorded.map(drop)
+}
+
+pub(crate) fn remove(edit: Edit<'_>, name: &str, actor: &str) -> StoreResult<bool> {
+    let removed = edit.db.execute(sql::REMOVE_SCHEDULE, params![name])? == 1;
     if removed {
-        record(tx, name, actor, "removed")?;
+        edit.db.write(sql::INSERT_SCHEDULE_EVENT, params![name, edit.now.as_micros(), actor, "removed"])?;
     }
     Ok(removed)
-}
-
-fn record(tx: &Tx<'_>, name: &str, actor: &str, action: &str) -> StoreResult<()> {
-    tx.write(sql::INSERT_SCHEDULE_EVENT, params![name, tx.now.as_micros(), actor, action])
 }
 
 pub(crate) fn events(db: &dyn Db, name: &str, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {

@@ -62,7 +62,7 @@ fn find(tx: &Tx<'_>, settlements: &[Settlement]) -> StoreResult<Held> {
     let found = Running::hold_each(tx.db, &ids)?;
     // Must precede the reservation of event numbers, which would be lost if the transaction restarts.
     if found.values().any(|held| held.flow || held.limit_key.is_some()) {
-        tx.db.be_alone()?;
+        tx.job_db.be_alone()?;
     }
     Ok(found)
 }

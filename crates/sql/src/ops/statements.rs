@@ -1,11 +1,44 @@
-//! All statements of the shared operations. Each engine has a file per noun, with a section for each of its statements.
+//! All statements of the shared operations. Each engine has a file per noun, with a section for each of its statements;
+//! PostgreSQL has those of the nouns that it shares.
 
 use crate::db::Statement;
 
-/// Calls another macro with the list: files, each with the names of its statements.
+/// Calls another macro with the list of the statements that all engines have, followed by others: files, each with the
+/// names of its statements.
+macro_rules! shared_statements {
+    ($with:ident $($others:tt)*) => {
+        $with! {
+            "schedules" {
+                SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
+                SCHEDULE_EVENTS
+            }
+            "queues" {
+                QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
+            }
+            "workers" {
+                HEARTBEAT DEREGISTER WORKERS
+            }
+            "locks" {
+                LOCK EXTEND_LOCK UNLOCK LOCKS
+            }
+            "notifications" {
+                INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
+            }
+            "tokens" {
+                INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS IDEMPOTENT_REQUEST
+                PRUNE_IDEMPOTENT_REQUESTS
+            }
+            $($others)*
+        }
+    };
+}
+pub(crate) use shared_statements;
+
+/// Calls another macro with the list of all statements.
 macro_rules! every_statement {
     ($with:ident) => {
-        $with! {
+        $crate::ops::statements::shared_statements! {
+            $with
             "jobs" {
                 INSERT_JOB JOB JOB_BY_SEQ SEQ_OF SAVE_JOB UPDATE_JOB SET_RETENTION RUN_AT RESULT DELETE_JOB
                 INSERT_LABEL DELETE_LABEL FIND_KEY INSERT_KEY DELETE_KEY
@@ -28,7 +61,7 @@ macro_rules! every_statement {
                 HEAD_NAME INSERT_HEAD DELETE_HEADS INSERT_WAKEUP DELETE_WAKEUP DUE_WAKEUPS NEXT_WAKEUP WAKE_QUEUE
                 QUEUE_WITH_WAKEUP STARTS ADD_START LATE_STARTS DELETE_LATE_STARTS QUEUE_WITH_STARTS PRUNE_STARTS
                 DELETE_OLD_STARTS TURN SAVE_TURN QUEUE_WITH_TURNS PRUNE_TURNS DELETE_OLD_TURNS INSERT_SLOT FIND_SLOT
-                SLOTS_OF_WORKER OCCUPIED_SLOTS DELETE_SLOT DELETE_SLOT_WAKEUP PRUNE_SLOTS
+                SLOTS_OF_WORKER OCCUPIED_SLOTS DELETE_SLOT DELETE_SLOT_WAKEUP PRUNE_SLOTS LIMITED_QUEUES
             }
             "flow" {
                 INSERT_WAITING DELETE_WAITING WAIT_ON RECORD_PARENT_FAILURE START_JOB PARENT INSERT_DEPENDENCY
@@ -44,29 +77,9 @@ macro_rules! every_statement {
                 ADD_COUNT COUNTS ADD_PENDING CLEAR_PENDING PENDING_BY_USER ADD_ROLLUP ROLLUPS PRUNE_ROLLUPS
                 INSERT_DEAD DELETE_DEAD DEAD_BY_NAME
             }
-            "schedules" {
-                SCHEDULES SCHEDULE UPCOMING INSERT_SCHEDULE UPDATE_SCHEDULE REMOVE_SCHEDULE INSERT_SCHEDULE_EVENT
-                SCHEDULE_EVENTS
-            }
-            "queues" {
-                QUEUES LIMITED_QUEUES SAVE_QUEUE INSERT_QUEUE_EVENT QUEUE_EVENTS
-            }
-            "workers" {
-                HEARTBEAT DEREGISTER WORKERS PRUNE_WORKERS
-            }
-            "locks" {
-                LOCK EXTEND_LOCK UNLOCK LOCKS
-            }
-            "notifications" {
-                INSERT_NOTIFICATION NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
-            }
-            "tokens" {
-                INSERT_TOKEN TOKENS REVOKE_TOKEN REMOVE_SESSIONS CLEAR_TOKENS PRUNE_TOKENS INSERT_IDEMPOTENT_REQUEST
-                IDEMPOTENT_REQUEST PRUNE_IDEMPOTENT_REQUESTS
-            }
             "retention" {
                 EXPIRABLE EXPIRABLE_BY_JOB INSERT_EXPIRY DELETE_EXPIRY PURGEABLE INSERT_DELETED DELETE_DELETED
-                EPHEMERAL INSERT_EPHEMERAL DELETE_EPHEMERAL
+                EPHEMERAL INSERT_EPHEMERAL DELETE_EPHEMERAL PRUNE_WORKERS
             }
             "transfer" {
                 IMPORT_JOB IMPORT_LAST_EVENT IMPORT_KEY DEPENDENCIES_OF IMPORT_DEPENDENCY IMPORT_WORKFLOW IMPORT_NODE
@@ -78,6 +91,7 @@ macro_rules! every_statement {
         }
     };
 }
+#[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 pub(crate) use every_statement;
 
 macro_rules! name_all {

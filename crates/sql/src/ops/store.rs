@@ -202,7 +202,7 @@ macro_rules! store_by_operations {
             }
 
             async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-                self.write(move |tx| schedules::remove(tx, &name, &actor)).await
+                self.write(move |tx| schedules::remove(tx.edit(), &name, &actor)).await
             }
 
             async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
@@ -238,11 +238,11 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl WorkerStore for $store {
             async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::heartbeat(tx, &heartbeat)).await
+                self.write_soon(move |tx| registry::heartbeat(tx.edit(), &heartbeat)).await
             }
 
             async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::leave(tx, worker)).await
+                self.write_soon(move |tx| registry::leave(tx.db, worker)).await
             }
 
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
@@ -257,15 +257,15 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl LockStore for $store {
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-                self.write(move |tx| registry::lock(tx, &name, &owner, ttl)).await
+                self.write(move |tx| registry::lock(tx.edit(), &name, &owner, ttl)).await
             }
 
             async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-                self.write(move |tx| registry::extend_lock(tx, &name, &owner, ttl)).await
+                self.write(move |tx| registry::extend_lock(tx.edit(), &name, &owner, ttl)).await
             }
 
             async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-                self.write(move |tx| registry::unlock(tx, &name, &owner)).await
+                self.write(move |tx| registry::unlock(tx.edit(), &name, &owner)).await
             }
 
             async fn locks(&self) -> StoreResult<Vec<Lock>> {
@@ -277,7 +277,11 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl NotificationStore for $store {
             async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
-                self.write(move |tx| notifications::notify(tx, &messages)).await
+                self.write(move |tx| {
+                    tx.jobs_changed = !messages.is_empty();
+                    notifications::notify(tx.edit(), &messages)
+                })
+                .await
             }
 
             async fn notifications(
@@ -294,14 +298,14 @@ macro_rules! store_by_operations {
             }
 
             async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| notifications::drop(tx, after, limit)).await
+                self.write(move |tx| notifications::drop(tx.edit(), after, limit)).await
             }
         }
 
         #[async_trait]
         impl TokenStore for $store {
             async fn add_token(&self, token: Token) -> StoreResult<()> {
-                self.write(move |tx| tokens::add(tx, &token)).await
+                self.write(move |tx| tokens::add(tx.db, &token)).await
             }
 
             async fn tokens(&self) -> StoreResult<Vec<Token>> {
@@ -309,11 +313,11 @@ macro_rules! store_by_operations {
             }
 
             async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-                self.write(move |tx| tokens::remove(tx, id)).await
+                self.write(move |tx| tokens::remove(tx.edit(), id)).await
             }
 
             async fn clear_tokens(&self) -> StoreResult<()> {
-                self.write(move |tx| tokens::clear(tx)).await
+                self.write(move |tx| tokens::clear(tx.edit())).await
             }
 
             async fn idempotent_request(
@@ -322,7 +326,7 @@ macro_rules! store_by_operations {
                 fingerprint: [u8; 32],
                 seed: u64,
             ) -> StoreResult<IdempotentRequest> {
-                self.write(move |tx| tokens::once(tx, &key, fingerprint, seed)).await
+                self.write(move |tx| tokens::once(tx.edit(), &key, fingerprint, seed)).await
             }
         }
 

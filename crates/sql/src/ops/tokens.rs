@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use punctual_core::{IdempotentRequest, Role, StoreResult, Token, TokenId, limits};
 
-use super::{rows, statements as sql, tx::Tx};
+use super::{edit::Edit, rows, statements as sql};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn add(tx: &Tx<'_>, token: &Token) -> StoreResult<()> {
-    tx.write(
+pub(crate) fn add(db: &dyn Db, token: &Token) -> StoreResult<()> {
+    db.write(
         sql::INSERT_TOKEN,
         params![
             token.id.to_bytes(),
@@ -41,28 +41,29 @@ fn token(row: &dyn Row) -> StoreResult<Token> {
 }
 
 /// Revokes a token and removes its sessions. The token's row stays until [`trim`] removes it.
-pub(crate) fn remove(tx: &Tx<'_>, id: TokenId) -> StoreResult<bool> {
-    let was_valid = tx.execute(sql::REVOKE_TOKEN, params![id.to_bytes(), tx.now.as_micros()])? > 0;
-    tx.write(sql::REMOVE_SESSIONS, params![id.to_bytes()])?;
+pub(crate) fn remove(edit: Edit<'_>, id: TokenId) -> StoreResult<bool> {
+    let was_valid = edit.db.execute(sql::REVOKE_TOKEN, params![id.to_bytes(), edit.now.as_micros()])? > 0;
+    edit.db.write(sql::REMOVE_SESSIONS, params![id.to_bytes()])?;
     Ok(was_valid)
 }
 
 /// Removes all tokens, unless one is valid.
-pub(crate) fn clear(tx: &Tx<'_>) -> StoreResult<()> {
-    tx.write(sql::CLEAR_TOKENS, params![tx.now.as_micros()])
+pub(crate) fn clear(edit: Edit<'_>) -> StoreResult<()> {
+    edit.db.write(sql::CLEAR_TOKENS, params![edit.now.as_micros()])
 }
 
-pub(crate) fn once(tx: &Tx<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest> {
-    tx.write(sql::INSERT_IDEMPOTENT_REQUEST, params![key, fingerprint, tx.now.as_micros(), seed.cast_signed()])?;
-    tx.db.only(sql::IDEMPOTENT_REQUEST, params![key], |row| {
+/// Stores a request, unless its key exists; returns the stored request of this key.
+pub(crate) fn once(edit: Edit<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest> {
+    let now = edit.now.as_micros();
+    edit.db.only(sql::IDEMPOTENT_REQUEST, params![key, fingerprint, now, seed.cast_signed()], |row| {
         let seed = row.get::<i64>(2)?.cast_unsigned();
         Ok(IdempotentRequest { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
     })
 }
 
 /// Removes expired tokens and requests.
-pub(crate) fn trim(tx: &Tx<'_>, limit: usize) -> StoreResult<()> {
-    tx.write(sql::PRUNE_TOKENS, params![tx.now.as_micros()])?;
-    let before = tx.now.before(limits::IDEMPOTENCY_KEPT).as_micros();
-    tx.write(sql::PRUNE_IDEMPOTENT_REQUESTS, params![before, limit as i64])
+pub(crate) fn trim(edit: Edit<'_>, limit: usize) -> StoreResult<()> {
+    edit.db.write(sql::PRUNE_TOKENS, params![edit.now.as_micros()])?;
+    let before = edit.now.before(limits::IDEMPOTENCY_KEPT).as_micros();
+    edit.db.write(sql::PRUNE_IDEMPOTENT_REQUESTS, params![before, limit as i64])
 }

@@ -13,12 +13,14 @@ use punctual_core::{
     workflow::EndsChange,
 };
 
-use super::{running::Running, statements as sql};
-use crate::db::{Db, Statement, Value, params};
+use super::{edit::Edit, running::Running, statements as sql};
+use crate::db::{Db, JobDb, Statement, Value, params};
 
 /// An operation in progress. The surrounding transaction belongs to the writer, or to the caller of `enqueue_in`.
 pub(crate) struct Tx<'c> {
     pub(crate) db: &'c dyn Db,
+    /// The same connection, for what only jobs need.
+    pub(crate) job_db: &'c dyn JobDb,
     /// The timestamp of everything that this operation writes.
     pub(crate) now: Timestamp,
     /// When the operation was requested, if it waited long for the writer; otherwise equal to `now`.
@@ -65,9 +67,10 @@ struct LaneCounters {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(db: &'c dyn Db, now: Timestamp) -> Self {
+    pub(crate) fn new(db: &'c dyn JobDb, now: Timestamp) -> Self {
         Self {
             db,
+            job_db: db,
             now,
             requested_at: now,
             waited: Duration::ZERO,
@@ -85,6 +88,11 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// This operation, as far as it changes no job.
+    pub(crate) fn edit(&self) -> Edit<'c> {
+        Edit { db: self.db, now: self.now }
+    }
+
     /// Runs a statement; returns the number of changed rows.
     pub(crate) fn execute(&self, statement: Statement, params: &[Value<'_>]) -> StoreResult<usize> {
         self.db.execute(statement, params)
@@ -98,7 +106,7 @@ impl<'c> Tx<'c> {
     /// Reserves numbers for `count` events at once.
     pub(crate) fn expect_events(&mut self, count: usize) -> StoreResult<()> {
         if self.numbers.is_empty() && count > 0 {
-            self.numbers = self.db.event_numbers(count)?.into();
+            self.numbers = self.job_db.event_numbers(count)?.into();
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use sqlx::{PgConnection, Row};
 use super::{
     changes,
     core::Core,
+    db::serve,
     enqueue::{Enqueue, Ids},
     error,
     flow::{self, FlowWriter, Tables},
@@ -22,9 +23,10 @@ use super::{
     locking::{self, LockedJob},
     partition_retention, queue_limits, rows,
     session::Unit,
-    statements as sql, tokens,
+    statements as sql,
     value::{At, Uuid, job_id, uuid},
 };
+use crate::ops::{edit::Edit, tokens};
 
 /// Maximum number of tries if jobs change state meanwhile.
 const TRIES_MAX: usize = 20;
@@ -341,7 +343,7 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .fetch_one(&mut *unit)
         .await?;
     queue_limits::trim(&mut unit, now, limit).await?;
-    tokens::trim(&mut unit, now, limit).await?;
+    serve(&mut unit, |db| tokens::trim(Edit { db, now }, limit)).await?;
     changes::trim(&mut unit, now).await?;
     unit.done().await?;
     store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));

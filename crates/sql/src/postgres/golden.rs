@@ -3,7 +3,10 @@
 
 use std::{fmt::Write as _, fs};
 
-use super::statements::{self as sql, Forms};
+use super::{
+    shared_statements,
+    statements::{self as sql, Forms},
+};
 use crate::sections::assert_all_listed;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/postgres.sql");
@@ -48,12 +51,13 @@ fn every_statement_is_sent_as_the_file_shows_it() {
 
 #[test]
 fn every_section_is_a_statement() {
-    sql::FILES.iter().for_each(|(file, names)| assert_all_listed(file, names));
+    sql::FILES.iter().chain(shared_statements::FILES).for_each(|(file, names)| assert_all_listed(file, names));
 }
 
 fn statements() -> Vec<(String, &'static str)> {
     let mut all: Vec<(String, &str)> = sql::all()
         .into_iter()
+        .chain(shared_statements::ALL.iter().copied())
         .filter(|(name, _)| !PARTS.contains(name))
         .map(|(name, text)| (name.to_lowercase(), text))
         .collect();

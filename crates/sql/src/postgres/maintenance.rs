@@ -9,8 +9,8 @@ use super::{
     core::Core,
     partition_creation::{self, Effort},
     partitions::Day,
-    registry,
 };
+use crate::ops::registry;
 
 /// Tables whose rows are inserted and deleted at a high rate. They are vacuumed often, because scans step over dead
 /// rows; autovacuum would run once per minute.
@@ -44,7 +44,8 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
         core.days.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    if registry::lock(core, LOCK.0.to_owned(), core.upkeep.owner().to_owned(), LOCK.1).await?.is_none() {
+    let lock = core.edit_one(|edit| registry::lock(edit, LOCK.0, core.upkeep.owner(), LOCK.1)).await?;
+    if lock.is_none() {
         return Ok(());
     }
     change::roll_up(core).await?;

@@ -7,6 +7,7 @@
 //! | the operations that are not on the hot path | `ports` |
 //! | which tables are there? | `migrations/`, applied by `schema` |
 //! | which statements? | `sql/`, by `statements`; as they are sent, `golden`; their plans, `plans` |
+//! | how are the operations of `../ops/` run? | `operations`, on connections of `db`, which execute `shared_statements` with `arguments` |
 //! | how are connections set up? | `url`, `connection_settings`, `session`, `clock` |
 //! | which server is it, and how is it cleared for tests? | `server` |
 //! | how do rows, values and errors become types? | `rows`, `value`, `error` |
@@ -23,15 +24,16 @@
 //! | jobs, counters, lists | `read`, `list` |
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
-//! | schedules | `schedules` |
-//! | workers and locks | `registry` |
-//! | messages to users, tokens | `notifications`, `tokens` |
+//! | schedules that enqueue | `schedules` |
+//! | workers that died | `registry` |
+//! | messages to users | `notifications` |
 //! | partitions of days | `partitions`, `partition_creation` |
 //! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
 //! | what another store transfers | `import`, `imported_jobs` |
 //! | what `punctual doctor` checks | `diagnostics` |
 
+mod arguments;
 mod backoff;
 mod batcher;
 mod change;
@@ -40,6 +42,7 @@ mod claim;
 mod clock;
 mod connection_settings;
 mod core;
+mod db;
 mod diagnostics;
 mod dispatch;
 mod enqueue;
@@ -59,6 +62,7 @@ mod maintenance;
 mod maintenance_state;
 mod notifications;
 mod old_partitions;
+mod operations;
 mod options;
 mod partition_creation;
 mod partition_replacement;
@@ -80,11 +84,11 @@ mod schema;
 mod server;
 mod session;
 mod settle;
+mod shared_statements;
 mod statements;
 mod store;
 mod suspects;
 mod take;
-mod tokens;
 mod url;
 mod value;
 mod wake;

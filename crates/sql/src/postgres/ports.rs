@@ -1,4 +1,4 @@
-//! The operations of the store that are not on the hot path.
+//! The operations of the store that are not on the hot path. Those of `ops` are shared by all engines.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ use punctual_core::{
 
 use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
-    queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, tokens, workflows,
+    queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
 };
+use crate::ops::{self, edit::Edit};
 
 #[async_trait]
 impl JobReader for PostgresStore {
@@ -96,11 +97,12 @@ impl FlowStore for PostgresStore {
 #[async_trait]
 impl ScheduleStore for PostgresStore {
     async fn schedules(&self, after: Option<String>, limit: usize) -> StoreResult<Vec<Schedule>> {
-        self.answer(Patience::Usual, schedules::schedules(&self.core, &after.unwrap_or_default(), limit)).await
+        let after = after.unwrap_or_default();
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::schedules(db, &after, limit))).await
     }
 
     async fn schedule(&self, name: String) -> StoreResult<Option<Schedule>> {
-        self.answer(Patience::Usual, schedules::schedule(&self.core, &name)).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::schedule(db, &name))).await
     }
 
     async fn upcoming(
@@ -109,7 +111,8 @@ impl ScheduleStore for PostgresStore {
         until: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<Schedule>> {
-        self.answer(Patience::Usual, schedules::upcoming(&self.core, after.unwrap_or_default(), until, limit)).await
+        let after = after.unwrap_or_default();
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::upcoming(db, &after, until, limit))).await
     }
 
     async fn save_schedules(&self, saves: Vec<ScheduleSave>) -> StoreResult<Vec<bool>> {
@@ -117,18 +120,18 @@ impl ScheduleStore for PostgresStore {
     }
 
     async fn remove_schedule(&self, name: String, actor: String) -> StoreResult<bool> {
-        self.answer(Patience::Usual, schedules::remove(&self.core, &name, &actor)).await
+        self.answer(Patience::Usual, self.core.edit(|edit| ops::schedules::remove(edit, &name, &actor))).await
     }
 
     async fn schedule_events(&self, name: String, limit: usize) -> StoreResult<Vec<ScheduleEvent>> {
-        self.answer(Patience::Usual, schedules::events(&self.core, &name, limit)).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::schedules::events(db, &name, limit))).await
     }
 }
 
 #[async_trait]
 impl QueueStore for PostgresStore {
     async fn queues(&self) -> StoreResult<Vec<Queue>> {
-        self.answer(Patience::Short, queue_settings::queues(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::queues::queues)).await
     }
 
     async fn save_queue(&self, save: QueueSave) -> StoreResult<bool> {
@@ -136,7 +139,7 @@ impl QueueStore for PostgresStore {
     }
 
     async fn queue_events(&self, name: String, limit: usize) -> StoreResult<Vec<QueueEvent>> {
-        self.answer(Patience::Usual, queue_settings::events(&self.core, &name, limit)).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::queues::events(db, &name, limit))).await
     }
 
     async fn limit_usage(&self, queue: String, key: Option<String>) -> StoreResult<LimitUsage> {
@@ -151,11 +154,11 @@ impl QueueStore for PostgresStore {
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::heartbeat(&self.core, &heartbeat)).await
+        self.answer(Patience::Short, self.core.edit_one(|edit| ops::registry::heartbeat(edit, &heartbeat))).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-        self.answer(Patience::Short, registry::leave(&self.core, worker)).await
+        self.answer(Patience::Short, self.core.run(|db| ops::registry::leave(db, worker))).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
@@ -163,26 +166,30 @@ impl WorkerStore for PostgresStore {
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.answer(Patience::Usual, registry::workers(&self.core)).await
+        self.answer(Patience::Usual, self.core.run(ops::registry::workers)).await
     }
 }
 
 #[async_trait]
 impl LockStore for PostgresStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        self.answer(Patience::Short, registry::lock(&self.core, name, owner, ttl)).await
+        let lock = self.core.edit_one(|edit| ops::registry::lock(edit, &name, &owner, ttl));
+        self.answer(Patience::Short, lock).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        self.answer(Patience::Short, registry::extend_lock(&self.core, &name, &owner, ttl)).await
+        let extend = self.core.edit_one(|edit| ops::registry::extend_lock(edit, &name, &owner, ttl));
+        self.answer(Patience::Short, extend).await
     }
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        self.answer(Patience::Short, registry::unlock(&self.core, &name, &owner)).await
+        let unlock = self.core.edit_one(|edit| ops::registry::unlock(edit, &name, &owner));
+        self.answer(Patience::Short, unlock).await
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        self.answer(Patience::Usual, registry::locks(&self.core)).await
+        let locks = self.core.edit_one(|edit| ops::registry::locks(edit.db, edit.now));
+        self.answer(Patience::Usual, locks).await
     }
 }
 
@@ -193,34 +200,35 @@ impl NotificationStore for PostgresStore {
     }
 
     async fn notifications(&self, user: Option<String>, after: u64, limit: usize) -> StoreResult<Vec<Notification>> {
-        self.answer(Patience::Usual, notifications::list(&self.core, user.as_deref(), after, limit)).await
+        let list = self.core.run(|db| ops::notifications::list(db, user.as_deref(), after, limit));
+        self.answer(Patience::Usual, list).await
     }
 
     async fn last_notification(&self) -> StoreResult<u64> {
-        self.answer(Patience::Short, notifications::last(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::notifications::last)).await
     }
 
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, notifications::drop(&self.core, after, limit)).await
+        self.answer(Patience::Long, self.core.edit_one(|edit| ops::notifications::drop(edit, after, limit))).await
     }
 }
 
 #[async_trait]
 impl TokenStore for PostgresStore {
     async fn add_token(&self, token: Token) -> StoreResult<()> {
-        self.answer(Patience::Usual, tokens::add(&self.core, &token)).await
+        self.answer(Patience::Usual, self.core.run(|db| ops::tokens::add(db, &token))).await
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.answer(Patience::Short, tokens::list(&self.core)).await
+        self.answer(Patience::Short, self.core.run(ops::tokens::list)).await
     }
 
     async fn remove_token(&self, id: TokenId) -> StoreResult<bool> {
-        self.answer(Patience::Usual, tokens::remove(&self.core, id)).await
+        self.answer(Patience::Usual, self.core.edit(|edit| ops::tokens::remove(edit, id))).await
     }
 
     async fn clear_tokens(&self) -> StoreResult<()> {
-        self.answer(Patience::Short, tokens::clear(&self.core)).await
+        self.answer(Patience::Short, self.core.edit_one(ops::tokens::clear)).await
     }
 
     async fn idempotent_request(
@@ -229,7 +237,10 @@ impl TokenStore for PostgresStore {
         fingerprint: [u8; 32],
         seed: u64,
     ) -> StoreResult<IdempotentRequest> {
-        self.answer(Patience::Short, tokens::once(&self.core, &key, fingerprint, seed)).await
+        // The estimated time is exact enough, and saves a round trip: enqueues over HTTP wait for this.
+        let now = self.core.clock_now();
+        let once = self.core.run(|db| ops::tokens::once(Edit { db, now }, &key, fingerprint, seed));
+        self.answer(Patience::Short, once).await
     }
 }
 

@@ -1,16 +1,9 @@
-//! Reads and changes queue settings for operators.
+//! Changes of queue settings, which claims must not see halfway; the other operations are `ops::queues`.
 
-use punctual_core::{Queue, QueueEvent, QueueSave};
-use sqlx::{Row, postgres::PgRow};
+use punctual_core::QueueSave;
 
-use super::{core::Core, queues, rows, statements as sql};
-
-pub(crate) async fn queues(store: &Core) -> sqlx::Result<Vec<Queue>> {
-    let mut unit = store.sessions.single().await?;
-    let all = queues::read(&mut unit).await?;
-    unit.done().await?;
-    Ok(all)
-}
+use super::{core::Core, db::serve, queues, statements as sql};
+use crate::ops::{self, edit::Edit};
 
 pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     let mut unit = store.sessions.several().await?;
@@ -18,17 +11,9 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *unit).await?;
     let former = queues::read(&mut unit).await?.into_iter().find(|queue| queue.name == save.name);
     let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
-    let done = sqlx::query(*sql::SAVE_QUEUE)
-        .bind(store.sessions.clock())
-        .bind(&save.name)
-        .bind(save.settings.paused)
-        .bind(rows::text(&save.settings)?)
-        .bind(save.revision as i64)
-        .bind(&save.actor)
-        .bind(&save.action)
-        .execute(&mut *unit)
-        .await?;
-    if done.rows_affected() == 1 && changed {
+    let now = store.sessions.now(&mut unit).await?;
+    let saved = serve(&mut unit, |db| ops::queues::store(Edit { db, now }, save)).await?;
+    if saved && changed {
         let wake = sqlx::query(*sql::WAKE_QUEUE).bind(store.sessions.clock()).bind(&save.name);
         wake.execute(&mut *unit).await?;
         let starts = sqlx::query(*sql::MOVE_LATE_STARTS).bind(store.sessions.clock()).bind(&save.name);
@@ -37,14 +22,5 @@ pub(crate) async fn save(store: &Core, save: &QueueSave) -> sqlx::Result<bool> {
     unit.done().await?;
     // Jobs of a queue that was paused may start now.
     store.hints.notify_work();
-    Ok(done.rows_affected() == 1)
-}
-
-pub(crate) async fn events(store: &Core, name: &str, limit: usize) -> sqlx::Result<Vec<QueueEvent>> {
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::QUEUE_EVENTS).bind(name).bind(limit as i64).fetch_all(&mut *unit).await?;
-    unit.done().await?;
-    let event =
-        |row: &PgRow| Ok(QueueEvent { at: rows::instant(row, 0)?, actor: row.try_get(1)?, action: row.try_get(2)? });
-    rows.iter().map(event).collect()
+    Ok(saved)
 }

@@ -6,9 +6,10 @@ use std::{
 };
 
 use punctual_core::{Limits, Queue, dispatch::GRACE};
-use sqlx::{PgConnection, Row, postgres::PgRow};
+use sqlx::{PgConnection, Row};
 
-use super::{rows, session::Sessions, statements as sql};
+use super::{db::serve, session::Sessions, statements as sql};
+use crate::ops;
 
 /// The queue settings that the claims of this process know.
 #[derive(Debug, Default)]
@@ -60,17 +61,7 @@ impl Queues {
 
 /// Reads the settings of all queues.
 pub(crate) async fn read(connection: &mut PgConnection) -> sqlx::Result<Vec<Queue>> {
-    let rows = sqlx::query(*sql::QUEUES).fetch_all(connection).await?;
-    let queue = |row: &PgRow| {
-        Ok(Queue {
-            name: row.try_get(0)?,
-            settings: rows::document(row, 1)?.unwrap_or_default(),
-            revision: row.try_get::<i64, _>(2)? as u64,
-            updated_at: rows::instant(row, 3)?,
-            updated_by: row.try_get(4)?,
-        })
-    };
-    rows.iter().map(queue).collect()
+    serve(connection, ops::queues::queues).await
 }
 
 /// Whether a dispatcher hands out the jobs without limits, or may have until recently.

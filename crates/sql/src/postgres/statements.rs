@@ -1,5 +1,5 @@
-//! The texts of all statements, one file per noun; the hot ones have files of their own. `tests/golden/postgres.sql`
-//! shows each as it is sent.
+//! The texts of this engine's own statements, one file per noun; the hot ones have files of their own. Those of the
+//! shared operations are `shared_statements`. `tests/golden/postgres.sql` shows each as it is sent.
 
 use std::{fmt::Write, sync::LazyLock};
 
@@ -104,24 +104,6 @@ statements! {
     }
     "counters" {
         COUNTS PENDING DEAD_BY_NAME ROLLUPS ROLL_UP_COUNTS ROLL_UP_PENDING ROLL_UP_ROLLUPS ROLL_UP_ENDS
-    }
-    "schedules" {
-        SCHEDULES SCHEDULE UPCOMING SAVE_SCHEDULES REMOVE_SCHEDULE INSERT_SCHEDULE_EVENTS SCHEDULE_EVENTS
-    }
-    "queues" {
-        QUEUES SAVE_QUEUE QUEUE_EVENTS
-    }
-    "workers" {
-        HEARTBEAT DEREGISTER WORKERS
-    }
-    "locks" {
-        LOCK EXTEND_LOCK UNLOCK LOCKS
-    }
-    "notifications" {
-        INSERT_NOTIFICATIONS NOTIFICATIONS NOTIFICATIONS_OF_USER LAST_NOTIFICATION PRUNE_NOTIFICATIONS
-    }
-    "tokens" {
-        INSERT_TOKEN TOKENS REVOKE_TOKEN PRUNE_TOKENS CLEAR_TOKENS IDEMPOTENT_REQUEST PRUNE_IDEMPOTENT_REQUESTS
     }
     "retention" {
         EXPIRABLE EXPIRABLE_BY_JOB PURGEABLE EPHEMERAL PRUNE FORGET_DROPPED_PARTITION

@@ -8,6 +8,8 @@ use sqlx::{
     postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef, types::Oid},
 };
 
+use crate::db::{FromValue, Value};
+
 /// An instant as a `timestamptz`, which has the same resolution of one microsecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At(pub(crate) Timestamp);
@@ -37,6 +39,12 @@ impl Decode<'_, Postgres> for At {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
         let micros = <i64 as Decode<Postgres>>::decode(value)?;
         Ok(Self(Timestamp::from_micros(micros.saturating_add(EPOCH_MICROS))))
+    }
+}
+
+impl FromValue<'_> for At {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        i64::from_value(value).map(|micros| Self(Timestamp::from_micros(micros)))
     }
 }
 
@@ -76,6 +84,12 @@ impl Encode<'_, Postgres> for Uuid {
 impl Decode<'_, Postgres> for Uuid {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
         Ok(Self(u128::from_be_bytes(value.as_bytes()?.try_into()?)))
+    }
+}
+
+impl FromValue<'_> for Uuid {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        <[u8; 16]>::from_value(value).map(|bytes| Self(u128::from_be_bytes(bytes)))
     }
 }
 

@@ -10,7 +10,7 @@ use rusqlite::{
 
 use super::{error::store_error, statements};
 use crate::{
-    db::{Db, GoOn, Row, Rows, Statement, Value},
+    db::{Db, GoOn, JobDb, Row, Rows, Statement, Value},
     ops::statements::NEXT_EVENT,
 };
 
@@ -80,15 +80,6 @@ impl Db for SqliteDb<'_> {
         self.with(statement, params, |statement| statement.raw_execute().map_err(store_error))
     }
 
-    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
-        let mut numbers = Vec::new();
-        rows(&mut |row| {
-            numbers.push((self.execute(statement, row)? > 0).then(|| self.connection.last_insert_rowid()));
-            Ok(())
-        })?;
-        Ok(numbers)
-    }
-
     fn read(
         &self,
         statement: Statement,
@@ -104,6 +95,17 @@ impl Db for SqliteDb<'_> {
             }
             Ok(())
         })
+    }
+}
+
+impl JobDb for SqliteDb<'_> {
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
+        let mut numbers = Vec::new();
+        rows(&mut |row| {
+            numbers.push((self.execute(statement, row)? > 0).then(|| self.connection.last_insert_rowid()));
+            Ok(())
+        })?;
+        Ok(numbers)
     }
 
     /// All numbers from the next one on, because there is only one writer.

@@ -35,7 +35,7 @@ mod writer_thread;
 mod plans;
 
 /// Every statement with its name, for tests of the other engines.
-#[cfg(all(test, feature = "sqlserver"))]
+#[cfg(all(test, any(feature = "postgres", feature = "sqlserver")))]
 pub(crate) const fn texts() -> &'static [(&'static str, &'static str)] {
     statements::ALL
 }

@@ -24,7 +24,7 @@ use super::{
     value::Owned,
     write_buffer::{Lines, WriteBuffer},
 };
-use crate::db::{Db, GoOn, Row, Rows, Statement, Value};
+use crate::db::{Db, GoOn, JobDb, Row, Rows, Statement, Value};
 
 /// A request to the task that owns the connection.
 struct Request {
@@ -142,25 +142,6 @@ impl Db for ServerDb {
         Ok(changed)
     }
 
-    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
-        let (mut lines, mut ids) = (Lines::default(), Vec::new());
-        rows(&mut |params| {
-            let id: [u8; 16] = match params.first() {
-                Some(Value::Bytes(bytes)) => (*bytes).try_into().unwrap_or_default(),
-                _ => Default::default(),
-            };
-            lines.add(params);
-            ids.push(id);
-            Ok(())
-        })?;
-        let mut stored = HashMap::new();
-        for row in self.query_each(statement, lines)? {
-            let row: &dyn Row = &row;
-            stored.insert(row.get::<[u8; 16]>(0)?, row.get::<i64>(1)?);
-        }
-        Ok(ids.iter().map(|id| stored.remove(id)).collect())
-    }
-
     fn read(
         &self,
         statement: Statement,
@@ -188,6 +169,31 @@ impl Db for ServerDb {
         Ok(())
     }
 
+    fn is_only_writer(&self) -> bool {
+        false
+    }
+}
+
+impl JobDb for ServerDb {
+    fn insert_each(&self, statement: Statement, rows: Rows<'_>) -> StoreResult<Vec<Option<i64>>> {
+        let (mut lines, mut ids) = (Lines::default(), Vec::new());
+        rows(&mut |params| {
+            let id: [u8; 16] = match params.first() {
+                Some(Value::Bytes(bytes)) => (*bytes).try_into().unwrap_or_default(),
+                _ => Default::default(),
+            };
+            lines.add(params);
+            ids.push(id);
+            Ok(())
+        })?;
+        let mut stored = HashMap::new();
+        for row in self.query_each(statement, lines)? {
+            let row: &dyn Row = &row;
+            stored.insert(row.get::<[u8; 16]>(0)?, row.get::<i64>(1)?);
+        }
+        Ok(ids.iter().map(|id| stored.remove(id)).collect())
+    }
+
     fn event_numbers(&self, count: usize) -> StoreResult<Vec<Range<i64>>> {
         let document = format!("[{}]", vec!["0"; count].join(","));
         let rows = self.link.request(statements::own::NUMBER_EVENTS, vec![Owned::from(document)], true)?.rows;
@@ -200,10 +206,6 @@ impl Db for ServerDb {
             }
         }
         Ok(ranges)
-    }
-
-    fn is_only_writer(&self) -> bool {
-        false
     }
 
     fn be_alone(&self) -> StoreResult<()> {

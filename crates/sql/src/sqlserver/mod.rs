@@ -218,7 +218,7 @@ impl SqlServerStore {
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let settle = move |tx: &mut Tx<'_>| {
-            tx.db.be_alone()?;
+            tx.job_db.be_alone()?;
             settle::settle(tx, &settlements)
         };
         self.sessions.write_within(client, settle).await

@@ -3,17 +3,18 @@
 select name, settings, revision, updated_at, updated_by from punctual_queues order by name
 
 -- name: save_queue
--- Saves the settings of a queue, if its revision is the given one. In: the time (or null), name, paused, settings, revision, actor, action.
+-- Saves the settings of a queue, if its revision is the given one. In: name, paused, settings, revision, now, actor.
 -- Rows changed: 1, or 0 if another process changed the settings first. Index: primary key.
-with inserted_queues as (
-    insert into punctual_queues as q (name, paused, settings, revision, updated_at, updated_by)
-    select $2::text, $3::bool, $4::text, 1, {now}, $6::text
-    where $5::int8 = 0 or exists (select from punctual_queues where name = $2::text)
-    on conflict (name) do update set paused = excluded.paused, settings = excluded.settings, revision = q.revision + 1,
-        updated_at = excluded.updated_at, updated_by = excluded.updated_by
-    where q.revision = $5::int8
-    returning name)
-insert into punctual_queue_events (queue, at, actor, action) select name, {now}, $6::text, $7::text from inserted_queues
+insert into punctual_queues as q (name, paused, settings, revision, updated_at, updated_by)
+select $1::text, $2::bool, $3::text, 1, $5::timestamptz, $6::text
+where $4::int8 = 0 or exists (select from punctual_queues where name = $1::text)
+on conflict (name) do update set paused = excluded.paused, settings = excluded.settings, revision = q.revision + 1,
+    updated_at = excluded.updated_at, updated_by = excluded.updated_by
+where q.revision = $4::int8
+
+-- name: insert_queue_event
+-- Adds to the history of a queue. In: queue, now, actor, action.
+insert into punctual_queue_events (queue, at, actor, action) values ($1::text, $2::timestamptz, $3::text, $4::text)
 
 -- name: queue_events
 -- The history of a queue, latest first. In: queue, the limit. Index: punctual_queue_events_queue, backwards.

@@ -15,39 +15,47 @@ from punctual_schedules where enabled and next_run_at is not null
     and (next_run_at, name) > ($1::timestamptz, $2::text) and next_run_at <= $3::timestamptz
 order by next_run_at, name limit $4::int8
 
--- name: save_schedules
--- Saves schedules: new ones if the name does not exist, others if their revision is unchanged.
--- In: one array per column, then which are new. Out: the names that were stored. Index: primary key.
+-- name: insert_schedule
+-- Stores schedules, unless their names exist. In: an array per column. Out: the indexes of those that were stored.
 with given as materialized (
     select * from unnest($1::text[], $2::uuid[], $3::text[], $4::bool[], $5::text[], $6::int8[], $7::timestamptz[], $8::timestamptz[],
-        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bool[])
+        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[]) with ordinality
         as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
-              updated_by, is_new)),
+              updated_by, place)),
 -- In the order of their names (lock order), because several transactions may save the same ones.
-unchanged as materialized (
-    select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision and not given.is_new
-    order by s.name for update of s),
-updated_schedules as (
-    update punctual_schedules s set definition = unchanged.definition::json, enabled = unchanged.enabled, problem = unchanged.problem,
-        revision = unchanged.revision + 1, last_run_at = unchanged.last_run_at, next_run_at = unchanged.next_run_at, last_job = unchanged.last_job,
-        created_at = unchanged.created_at, updated_at = unchanged.updated_at, updated_by = unchanged.updated_by
-    from unchanged where s.name = unchanged.name returning s.name),
 inserted_schedules as (
     insert into punctual_schedules (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at,
         updated_at, updated_by)
     select name, id, definition::json, enabled, problem, revision + 1, last_run_at, next_run_at, last_job, created_at, updated_at,
         updated_by
-    from given where is_new order by name on conflict (name) do nothing returning name)
-select name from updated_schedules union all select name from inserted_schedules
+    from given order by name on conflict (name) do nothing returning id)
+select place - 1 from given where id = any (array(select id from inserted_schedules))
+
+-- name: update_schedule
+-- Updates schedules, if their revisions are unchanged. In: an array per column. Out: the indexes of those that were updated.
+-- Index: primary key.
+with given as materialized (
+    select * from unnest($1::text[], $2::uuid[], $3::text[], $4::bool[], $5::text[], $6::int8[], $7::timestamptz[], $8::timestamptz[],
+        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[]) with ordinality
+        as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
+              updated_by, place)),
+-- In the order of their names (lock order), because several transactions may save the same ones.
+unchanged as materialized (
+    select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision
+    order by s.name for update of s)
+update punctual_schedules s set definition = unchanged.definition::json, enabled = unchanged.enabled, problem = unchanged.problem,
+    revision = unchanged.revision + 1, last_run_at = unchanged.last_run_at, next_run_at = unchanged.next_run_at, last_job = unchanged.last_job,
+    created_at = unchanged.created_at, updated_at = unchanged.updated_at, updated_by = unchanged.updated_by
+from unchanged where s.name = unchanged.name returning unchanged.place - 1
 
 -- name: remove_schedule
 -- Deletes a schedule. In: its name. Index: primary key.
 delete from punctual_schedules where name = $1::text
 
--- name: insert_schedule_events
--- Adds to the history of schedules. In: the time (or null), then one array per column.
+-- name: insert_schedule_event
+-- Adds to the histories of schedules. In: arrays of their names, now, actors, actions.
 insert into punctual_schedule_events (schedule, at, actor, action)
-select schedule, {now}, actor, action from unnest($2::text[], $3::text[], $4::text[]) as u (schedule, actor, action)
+select * from unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[])
 
 -- name: schedule_events
 -- The history of a schedule, latest first. In: its name, the limit. Index: punctual_schedule_events_schedule, backwards.

@@ -1,8 +1,8 @@
 -- name: heartbeat
--- Registers a worker, or records its heartbeat. In: the time (or null), then its columns.
+-- Registers a worker, or records its heartbeat. A loss of power may undo it.
 insert into punctual_workers (id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by)
-select $2::uuid, $3::text, $4::int8, $5::text[], $6::text[], $7::int8, $8::int8, t.now, t.now, $9::uuid
-from (select coalesce($1::timestamptz, now()) as now) t
+values ($1::uuid, $2::text, $3::int8, array(select json_array_elements_text($4::text::json)),
+    array(select json_array_elements_text($5::text::json)), $6::int8, $7::int8, $8::timestamptz, $8::timestamptz, $9::uuid)
 on conflict (id) do update set running = excluded.running, seen_at = excluded.seen_at
 returning (select set_config('synchronous_commit', 'off', true))
 
@@ -12,4 +12,5 @@ delete from punctual_workers where id = $1::uuid
 
 -- name: workers
 -- All registered workers.
-select id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by from punctual_workers order by started_at, id
+select id, host, pid, to_json(queues)::text, to_json(names)::text, concurrency, running, started_at, seen_at, registered_by
+from punctual_workers order by started_at, id

@@ -156,3 +156,7 @@ delete from punctual_limit_wakeups where queue = ?1 and at = ?2 and key = ?3
 -- name: prune_slots
 -- Deletes slots whose leases have ended. In: now. Reads the whole table, which has few rows.
 delete from punctual_occupied_slots where lease_until <= ?1
+
+-- name: limited_queues
+-- The queues that are paused, and those that are limited. Reads the whole index punctual_queues_limited, which is small.
+select name, paused, settings from punctual_queues where paused = 1 or limited = 1

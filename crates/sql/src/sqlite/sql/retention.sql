@@ -44,3 +44,7 @@ insert into punctual_ephemeral (job) values (?1)
 -- name: delete_ephemeral
 -- Removes an ephemeral job that is deleted. Index: rowid.
 delete from punctual_ephemeral where job = ?1
+
+-- name: prune_workers
+-- Deletes workers whose last heartbeat is old. In: cutoff. Reads the whole table: one row for each worker.
+delete from punctual_workers where seen_at <= ?1

@@ -26,13 +26,11 @@ delete from punctual_tokens where expires_at <= ?1 and (
     session_of is not null or id <> (select t.id from punctual_tokens t where t.session_of is null order by t.id desc limit 1)
 )
 
--- name: insert_idempotent_request
--- Stores a request, unless its key exists. In: key, fingerprint, now, seed.
-insert into punctual_idempotency (key, fingerprint, at, seed) values (?1, ?2, ?3, ?4) on conflict do nothing
-
 -- name: idempotent_request
--- A stored request. In: its key.
-select fingerprint, at, seed from punctual_idempotency where key = ?1
+-- Stores a request, unless its key exists. In: key, fingerprint, now, seed. Out: the stored request of this key.
+insert into punctual_idempotency (key, fingerprint, at, seed) values (?1, ?2, ?3, ?4)
+on conflict (key) do update set seed = seed
+returning fingerprint, at, seed
 
 -- name: prune_idempotent_requests
 -- Deletes old requests. In: the cutoff, the limit.

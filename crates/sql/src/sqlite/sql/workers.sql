@@ -12,7 +12,3 @@ delete from punctual_workers where id = ?1
 -- All registered workers.
 select id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by from punctual_workers
 order by started_at, id
-
--- name: prune_workers
--- Deletes workers whose last heartbeat is old. In: cutoff. Reads the whole table: one row for each worker.
-delete from punctual_workers where seen_at <= ?1

@@ -204,3 +204,7 @@ where not exists (select 1 from punctual_occupied_slots s where s.queue = t.queu
 -- name: prune_slots
 -- Deletes slots whose leases have ended. In: now. Reads the whole table, which has few rows.
 delete from punctual_occupied_slots where lease_until <= @P1
+
+-- name: limited_queues
+-- The queues that are paused, and those that are limited. Reads the whole index punctual_queues_limited, which is small.
+select name, paused, settings from punctual_queues where paused = 1 or limited = 1

@@ -2,10 +2,6 @@
 -- The settings of queues, by name. Reads the whole table, which is small.
 select name, settings, revision, updated_at, updated_by from punctual_queues order by name
 
--- name: limited_queues
--- The queues that are paused, and those that are limited. Reads the whole index punctual_queues_limited, which is small.
-select name, paused, settings from punctual_queues where paused = 1 or limited = 1
-
 -- name: save_queue
 -- Saves the settings of a queue, if its revision is the given one. In: name, paused, settings, revision, now, actor, limited.
 -- Rows changed: 1, or 0 if another process changed the settings first. Index: primary key.

@@ -53,3 +53,7 @@ from openjson(@P1) with (job bigint '$[0]') i
 -- Removes an ephemeral job that is deleted. Index: primary key.
 delete t from punctual_ephemeral t with (forceseek, rowlock) join openjson(@P1) with (job bigint '$[0]') i
 on t.job = i.job
+
+-- name: prune_workers
+-- Deletes workers whose last heartbeat is old. In: cutoff. Reads the whole table: one row for each worker.
+delete from punctual_workers where seen_at <= @P1

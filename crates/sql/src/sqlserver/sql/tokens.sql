@@ -26,13 +26,10 @@ delete from punctual_tokens where expires_at <= @P1 and (
     session_of is not null or id <> (select top (1) t.id from punctual_tokens t where t.session_of is null order by t.id desc)
 )
 
--- name: insert_idempotent_request
--- Stores a request, unless its key exists. In: key, fingerprint, now, seed.
-insert into punctual_idempotency ([key], fingerprint, at, seed, hash) select @P1, @P2, @P3, @P4, cast(hashbytes('sha2_256', @P1) as binary(32))
-where not exists (select 1 from punctual_idempotency where hash = cast(hashbytes('sha2_256', @P1) as binary(32)))
-
 -- name: idempotent_request
--- A stored request. In: its key.
+-- Stores a request, unless its key exists. In: key, fingerprint, now, seed. Out: the stored request of this key.
+insert into punctual_idempotency ([key], fingerprint, at, seed, hash) select @P1, @P2, @P3, @P4, cast(hashbytes('sha2_256', @P1) as binary(32))
+where not exists (select 1 from punctual_idempotency where hash = cast(hashbytes('sha2_256', @P1) as binary(32)));
 select fingerprint, at, seed from punctual_idempotency where hash = cast(hashbytes('sha2_256', @P1) as binary(32))
 
 -- name: prune_idempotent_requests
