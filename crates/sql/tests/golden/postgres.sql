@@ -385,9 +385,9 @@ select j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, 
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j;
 
 -- name: clear_tokens
--- Deletes all tokens and sessions, unless a token is valid. In: the time (or null). The table is small.
+-- Deletes all tokens and sessions, unless a token is valid. In: now. The table is small.
 delete from punctual_tokens where not exists (
-    select from punctual_tokens valid where valid.session_of is null and (valid.expires_at is null or valid.expires_at > coalesce($1::timestamptz, now()))
+    select from punctual_tokens valid where valid.session_of is null and (valid.expires_at is null or valid.expires_at > $1::timestamptz)
 );
 
 -- name: confirm
@@ -1332,9 +1332,8 @@ cross join lateral (
 where r.lease_until > coalesce($1::timestamptz, now()) or given.id <> all (array(select id from held));
 
 -- name: extend_lock
--- Extends a lock. In: the time (or null), name, owner, the lease. Rows changed: 1 if it was held.
-update punctual_locks set expires_at = coalesce($1::timestamptz, now()) + $4::int8 * interval '1 microsecond'
-where name = $2::text and owner = $3::text and expires_at > coalesce($1::timestamptz, now());
+-- Extends a lock. In: name, owner, now, until. Rows changed: 1 if it was held.
+update punctual_locks set expires_at = $4::timestamptz where name = $1::text and owner = $2::text and expires_at > $3::timestamptz;
 
 -- name: finish alike
 -- Ends executions whose fence holds, of jobs in one partition.
@@ -1503,10 +1502,10 @@ select k.lane, h.queue, h.key, h.turn from unnest($1::int4[]) k (lane) cross joi
     select h.queue, h.key, h.turn from punctual_limit_heads h where h.lane = k.lane order by h.turn, h.run_at, h.id limit $2::int8) h;
 
 -- name: heartbeat
--- Registers a worker, or records its heartbeat. In: the time (or null), then its columns.
+-- Registers a worker, or records its heartbeat. A loss of power may undo it.
 insert into punctual_workers (id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by)
-select $2::uuid, $3::text, $4::int8, $5::text[], $6::text[], $7::int8, $8::int8, t.now, t.now, $9::uuid
-from (select coalesce($1::timestamptz, now()) as now) t
+values ($1::uuid, $2::text, $3::int8, array(select json_array_elements_text($4::text::json)),
+    array(select json_array_elements_text($5::text::json)), $6::int8, $7::int8, $8::timestamptz, $8::timestamptz, $9::uuid)
 on conflict (id) do update set running = excluded.running, seen_at = excluded.seen_at
 returning (select set_config('synchronous_commit', 'off', true));
 
@@ -1539,9 +1538,9 @@ select h.queue, count(*) from (
 group by h.queue;
 
 -- name: idempotent_request
--- Stores a request, unless its key exists. In: the time (or null), key, fingerprint, seed. Out: the stored request.
+-- Stores a request, unless its key exists. In: key, fingerprint, now, seed. Out: the stored request of this key.
 -- If another transaction has just stored the request, the update makes its row visible.
-insert into punctual_idempotency as r (key, fingerprint, at, seed) values ($2::text, $3::bytea, coalesce($1::timestamptz, now()), $4::int8)
+insert into punctual_idempotency as r (key, fingerprint, at, seed) values ($1::text, $2::bytea, $3::timestamptz, $4::int8)
 on conflict (key) do update set key = r.key
 returning fingerprint, at, seed;
 
@@ -1590,26 +1589,43 @@ on conflict do nothing;
 insert into punctual_nodes (workflow, node, job_id) select * from unnest($1::uuid[], $2::text[], $3::uuid[])
 on conflict (workflow, node) do update set job_id = excluded.job_id;
 
--- name: insert_notifications
--- Stores messages. In: the time (or null), users, messages, jobs. Out: the id before the first of theirs, and the time.
--- Locks: the row with the last id, until the commit.
-with updated_notifications_last as (
-    update punctual_notifications_last set id = id + cardinality($3::text[]) returning id - cardinality($3::text[]) as before),
-inserted_notifications as (
-    insert into punctual_notifications (id, user_id, message, job_id, created_at)
-    select updated_notifications_last.before + n.place, n.user_id, n.message, n.job_id, coalesce($1::timestamptz, now())
-    from updated_notifications_last, unnest($2::text[], $3::text[], $4::uuid[]) with ordinality as n (user_id, message, job_id, place))
-select before, coalesce($1::timestamptz, now()) from updated_notifications_last;
+-- name: insert_notification
+-- Stores a message. In: user, message, job, now. Out: its id. Locks: the row with the last id, until the commit.
+with updated_notifications_last as (update punctual_notifications_last set id = id + 1 returning id)
+insert into punctual_notifications (id, user_id, message, job_id, created_at)
+select id, $1::text, $2::text, $3::uuid, $4::timestamptz from updated_notifications_last
+returning id;
 
--- name: insert_schedule_events
--- Adds to the history of schedules. In: the time (or null), then one array per column.
+-- name: insert_queue_event
+-- Adds to the history of a queue. In: queue, now, actor, action.
+insert into punctual_queue_events (queue, at, actor, action) values ($1::text, $2::timestamptz, $3::text, $4::text);
+
+-- name: insert_schedule
+-- Stores schedules, unless their names exist. In: an array per column. Out: the indexes of those that were stored.
+with given as materialized (
+    select * from unnest($1::text[], $2::uuid[], $3::text[], $4::bool[], $5::text[], $6::int8[], $7::timestamptz[], $8::timestamptz[],
+        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[]) with ordinality
+        as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
+              updated_by, place)),
+-- In the order of their names (lock order), because several transactions may save the same ones.
+inserted_schedules as (
+    insert into punctual_schedules (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at,
+        updated_at, updated_by)
+    select name, id, definition::json, enabled, problem, revision + 1, last_run_at, next_run_at, last_job, created_at, updated_at,
+        updated_by
+    from given order by name on conflict (name) do nothing returning id)
+select place - 1 from given where id = any (array(select id from inserted_schedules));
+
+-- name: insert_schedule_event
+-- Adds to the histories of schedules. In: arrays of their names, now, actors, actions.
 insert into punctual_schedule_events (schedule, at, actor, action)
-select schedule, coalesce($1::timestamptz, now()), actor, action from unnest($2::text[], $3::text[], $4::text[]) as u (schedule, actor, action);
+select * from unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[]);
 
 -- name: insert_token
 -- Stores a token. In: its columns.
 insert into punctual_tokens (id, name, roles, hash, session_of, created_by, created_at, expires_at)
-values ($1::uuid, $2::text, $3::text[], $4::bytea, $5::uuid, $6::text, $7::timestamptz, $8::timestamptz);
+values ($1::uuid, $2::text, array(select json_array_elements_text($3::text::json)), $4::bytea, $5::uuid, $6::text, $7::timestamptz,
+    $8::timestamptz);
 
 -- name: insert_wakeups
 -- Adds wakeups for keys with queued jobs, unless they exist. In: queues, times, keys. Out: those times.
@@ -1834,17 +1850,15 @@ where (w.run_at, w.id) > ($1::timestamptz, $2::uuid) and w.run_at < $3::timestam
 order by w.run_at, w.id limit $4::int8;
 
 -- name: lock
--- Takes a lock that is free, expired or the owner's own. In: the time (or null), name, owner, the lease. Out: its token and end, or no row.
-insert into punctual_locks as l (name, owner, token, expires_at)
-select $2::text, $3::text, 1, t.now + $4::int8 * interval '1 microsecond' from (select coalesce($1::timestamptz, now()) as now) t
+-- Takes a lock that is free, expired or the owner's own. In: name, owner, now, until. Out: its token, or no row.
+insert into punctual_locks as l (name, owner, token, expires_at) values ($1::text, $2::text, 1, $4::timestamptz)
 on conflict (name) do update set owner = excluded.owner, token = l.token + 1, expires_at = excluded.expires_at
-where l.owner is null or l.owner = excluded.owner or l.expires_at <= coalesce($1::timestamptz, now())
-returning token, expires_at;
+where l.owner is null or l.owner = excluded.owner or l.expires_at <= $3::timestamptz
+returning token;
 
 -- name: locks
--- All held locks. In: the time (or null).
-select name, owner, token, expires_at from punctual_locks
-where owner is not null and expires_at > coalesce($1::timestamptz, now()) order by name;
+-- All held locks. In: now.
+select name, owner, token, expires_at from punctual_locks where owner is not null and expires_at > $1::timestamptz order by name;
 
 -- name: logs
 -- The log of a job, oldest line first. In: id, the earliest time, the limit. Index: primary key of the partitions since then.
@@ -1905,16 +1919,16 @@ left join lateral (
 
 -- name: notifications
 -- Messages after one, oldest first. In: its id, the limit. Index: the primary key.
-select id, user_id, message, job_id, created_at from punctual_notifications where id > $1 order by id limit $2;
+select id, user_id, message, job_id, created_at from punctual_notifications where id > $1::int8 order by id limit $2::int8;
 
 -- name: notifications_of_user
 -- Messages after one to a user and to all users, oldest first. In: user, its id, the limit. Index: two ranges of
 -- punctual_notifications_user, merged.
 select id, user_id, message, job_id, created_at from (
-    (select * from punctual_notifications where user_id = $1 and id > $2 order by id limit $3)
+    (select * from punctual_notifications where user_id = $1::text and id > $2::int8 order by id limit $3::int8)
     union all
-    (select * from punctual_notifications where user_id is null and id > $2 order by id limit $3)) n
-order by id limit $3;
+    (select * from punctual_notifications where user_id is null and id > $2::int8 order by id limit $3::int8)) n
+order by id limit $3::int8;
 
 -- name: parents_of
 -- The parents of jobs, pending or ended. In: ids. Out: child, parent. Index: punctual_dependencies_child.
@@ -2009,16 +2023,13 @@ delete from punctual_limit_fairness where (queue, key) in (
     select t.queue, t.key from punctual_limit_fairness t where not (t.queue = any ($4::text[])) limit $1::int8);
 
 -- name: prune_notifications
--- Deletes old messages among the oldest ones. In: the time (or null), the age in microseconds, the limit. Ids are in the order of time.
--- Index: the primary key.
+-- Deletes old messages among the oldest ones. In: the cutoff, the limit. Ids are in the order of time. Index: the primary key.
 delete from punctual_notifications
-where id in (select id from punctual_notifications order by id limit $3)
-    and created_at < coalesce($1::timestamptz, now()) - $2::int8 * interval '1 microsecond';
+where id in (select id from punctual_notifications order by id limit $2::int8) and created_at < $1::timestamptz;
 
 -- name: prune_tokens
--- Deletes expired sessions and tokens, except the last token created: while one exists, tokens are required. In: the time (or null). The
--- table is small.
-delete from punctual_tokens where expires_at <= coalesce($1::timestamptz, now()) and (
+-- Deletes expired sessions and tokens, except the last token created: while one exists, tokens are required. In: now. The table is small.
+delete from punctual_tokens where expires_at <= $1::timestamptz and (
     session_of is not null or id <> (select t.id from punctual_tokens t where t.session_of is null order by t.id desc limit 1)
 );
 
@@ -2053,6 +2064,10 @@ left join punctual_running r on r.id = j.id;
 -- Deletes a schedule. In: its name. Index: primary key.
 delete from punctual_schedules where name = $1::text;
 
+-- name: remove_sessions
+-- Deletes a session, or the sessions of a token. In: its id. The table is small.
+delete from punctual_tokens where session_of = $1::uuid or id = $1::uuid and session_of is not null;
+
 -- name: results
 -- The results of jobs that have one. In: ids, scheduled_ats. Index: the whole primary key.
 select j.id, j.result from unnest({ids}::uuid[], {times}::timestamptz[]) u (id, scheduled_at)
@@ -2060,17 +2075,8 @@ cross join lateral (select j.id, j.result from {jobs} j where j.scheduled_at = u
 where j.result is not null;
 
 -- name: revoke_token
--- Ends a valid token or session, and deletes a session, or the sessions of a token. In: the time (or null), its id. Out: the number of them
--- that were valid. The table is small.
-with removed as (
-    delete from punctual_tokens where session_of = $2::uuid or id = $2::uuid and session_of is not null
-    returning id, expires_at
-), ended as (
-    update punctual_tokens set expires_at = coalesce($1::timestamptz, now())
-    where id = $2::uuid and session_of is null and (expires_at is null or expires_at > coalesce($1::timestamptz, now()))
-    returning id
-)
-select (select count(*) from ended) + (select count(*) from removed where id = $2::uuid and (expires_at is null or expires_at > coalesce($1::timestamptz, now())));
+-- Ends a valid token or session. In: its id, now.
+update punctual_tokens set expires_at = $2::timestamptz where id = $1::uuid and (expires_at is null or expires_at > $2::timestamptz);
 
 -- name: roll_up_counts
 -- Adds pending changes to the counters of jobs.
@@ -2113,42 +2119,14 @@ join punctual_lanes l on l.lane = t.lane
 group by l.name, l.queue, t.measure, t.bucket;
 
 -- name: save_queue
--- Saves the settings of a queue, if its revision is the given one. In: the time (or null), name, paused, settings, revision, actor, action.
+-- Saves the settings of a queue, if its revision is the given one. In: name, paused, settings, revision, now, actor.
 -- Rows changed: 1, or 0 if another process changed the settings first. Index: primary key.
-with inserted_queues as (
-    insert into punctual_queues as q (name, paused, settings, revision, updated_at, updated_by)
-    select $2::text, $3::bool, $4::text, 1, coalesce($1::timestamptz, now()), $6::text
-    where $5::int8 = 0 or exists (select from punctual_queues where name = $2::text)
-    on conflict (name) do update set paused = excluded.paused, settings = excluded.settings, revision = q.revision + 1,
-        updated_at = excluded.updated_at, updated_by = excluded.updated_by
-    where q.revision = $5::int8
-    returning name)
-insert into punctual_queue_events (queue, at, actor, action) select name, coalesce($1::timestamptz, now()), $6::text, $7::text from inserted_queues;
-
--- name: save_schedules
--- Saves schedules: new ones if the name does not exist, others if their revision is unchanged.
--- In: one array per column, then which are new. Out: the names that were stored. Index: primary key.
-with given as materialized (
-    select * from unnest($1::text[], $2::uuid[], $3::text[], $4::bool[], $5::text[], $6::int8[], $7::timestamptz[], $8::timestamptz[],
-        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bool[])
-        as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
-              updated_by, is_new)),
--- In the order of their names (lock order), because several transactions may save the same ones.
-unchanged as materialized (
-    select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision and not given.is_new
-    order by s.name for update of s),
-updated_schedules as (
-    update punctual_schedules s set definition = unchanged.definition::json, enabled = unchanged.enabled, problem = unchanged.problem,
-        revision = unchanged.revision + 1, last_run_at = unchanged.last_run_at, next_run_at = unchanged.next_run_at, last_job = unchanged.last_job,
-        created_at = unchanged.created_at, updated_at = unchanged.updated_at, updated_by = unchanged.updated_by
-    from unchanged where s.name = unchanged.name returning s.name),
-inserted_schedules as (
-    insert into punctual_schedules (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at,
-        updated_at, updated_by)
-    select name, id, definition::json, enabled, problem, revision + 1, last_run_at, next_run_at, last_job, created_at, updated_at,
-        updated_by
-    from given where is_new order by name on conflict (name) do nothing returning name)
-select name from updated_schedules union all select name from inserted_schedules;
+insert into punctual_queues as q (name, paused, settings, revision, updated_at, updated_by)
+select $1::text, $2::bool, $3::text, 1, $5::timestamptz, $6::text
+where $4::int8 = 0 or exists (select from punctual_queues where name = $1::text)
+on conflict (name) do update set paused = excluded.paused, settings = excluded.settings, revision = q.revision + 1,
+    updated_at = excluded.updated_at, updated_by = excluded.updated_by
+where q.revision = $4::int8;
 
 -- name: save_turns
 -- Stores the turns of keys. In: queues, keys, turns. Index: primary key.
@@ -2788,7 +2766,7 @@ select lane, status, count(*) from updated_jobs group by lane, status;
 
 -- name: tokens
 -- All tokens, oldest first: their ids begin with their time. The table is small.
-select id, name, roles, hash, session_of, created_by, created_at, expires_at from punctual_tokens order by id;
+select id, name, to_json(roles)::text, hash, session_of, created_by, created_at, expires_at from punctual_tokens order by id;
 
 -- name: turns
 -- The turns of keys. In: queues, keys. Out: the number of a key, and its turn, if it has one. Index: primary key.
@@ -2803,9 +2781,9 @@ union all
 (select lane, run_at, id from punctual_due where not dispatched and run_at <= $1::timestamptz order by run_at limit $2::int8);
 
 -- name: unlock
--- Releases a lock. In: the time (or null), name, owner. Rows changed: 1 if it was held.
+-- Releases a lock. In: name, owner, now. Rows changed: 1 if it was held.
 update punctual_locks set owner = null, expires_at = '1970-01-01Z'
-where name = $2::text and owner = $3::text and expires_at > coalesce($1::timestamptz, now());
+where name = $1::text and owner = $2::text and expires_at > $3::timestamptz;
 
 -- name: upcoming
 -- The schedules that run next. In: the time and name to start after, the last time, the limit. Index: punctual_schedules_next.
@@ -2832,6 +2810,23 @@ updated_waiting as (update punctual_waiting w set since = coalesce($1::timestamp
 insert into punctual_events (job_id, n, at, previous_at, status, detail)
 select id, events, coalesce($1::timestamptz, now()), $6::timestamptz, status, $7::text from updated_jobs;
 
+-- name: update_schedule
+-- Updates schedules, if their revisions are unchanged. In: an array per column. Out: the indexes of those that were updated.
+-- Index: primary key.
+with given as materialized (
+    select * from unnest($1::text[], $2::uuid[], $3::text[], $4::bool[], $5::text[], $6::int8[], $7::timestamptz[], $8::timestamptz[],
+        $9::uuid[], $10::timestamptz[], $11::timestamptz[], $12::text[]) with ordinality
+        as x (name, id, definition, enabled, problem, revision, last_run_at, next_run_at, last_job, created_at, updated_at,
+              updated_by, place)),
+-- In the order of their names (lock order), because several transactions may save the same ones.
+unchanged as materialized (
+    select given.* from punctual_schedules s join given on s.name = given.name and s.id = given.id and s.revision = given.revision
+    order by s.name for update of s)
+update punctual_schedules s set definition = unchanged.definition::json, enabled = unchanged.enabled, problem = unchanged.problem,
+    revision = unchanged.revision + 1, last_run_at = unchanged.last_run_at, next_run_at = unchanged.next_run_at, last_job = unchanged.last_job,
+    created_at = unchanged.created_at, updated_at = unchanged.updated_at, updated_by = unchanged.updated_by
+from unchanged where s.name = unchanged.name returning unchanged.place - 1;
+
 -- name: wake_queue
 -- Adds wakeups for all keys of a queue with queued jobs. In: the time (or null), the queue.
 -- Index: each lane's range of punctual_ready, whole.
@@ -2841,7 +2836,8 @@ where n.queue = $2::text and n.keyed and r.limit_key is not null;
 
 -- name: workers
 -- All registered workers.
-select id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by from punctual_workers order by started_at, id;
+select id, host, pid, to_json(queues)::text, to_json(names)::text, concurrency, running, started_at, seen_at, registered_by
+from punctual_workers order by started_at, id;
 
 -- name: workflow
 -- A workflow. In: id. Index: primary key; then punctual_ends_pending, which is small.
