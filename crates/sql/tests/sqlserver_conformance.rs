@@ -5,7 +5,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use punctual_core::{JobId, Outcome, Settled, Spec, Status, Store as _, StoreError, settle};
+use punctual_core::{
+    JobId, Outcome, Settled, Spec, Status, StoreError, settle,
+    store::{ClaimStore as _, EngineStore as _, JobReader as _},
+};
 use punctual_sql::sqlserver::{Client, MIGRATIONS, Options, SqlServerStore};
 use punctual_testkit::{Fixture, conformance, random};
 
