@@ -20,7 +20,7 @@ use punctual::{
 use punctual_servers::{Care, Direction, DiskFault, Fault as LinkFault, FaultyDisk, Postgres, Proxy, Redis};
 use punctual_testkit::conformance::audit_store;
 use punctual_tests::{
-    Helper, Holder, Process, Role, TestStore, helper,
+    Helper, Holder, Process, Role, TestStore, helper, load_duration,
     roles::chaos::{LEASE, now_micros},
     until,
 };
@@ -234,12 +234,6 @@ async fn fail(link: &Proxy, lasts: Duration, rng: &mut fastrand::Rng) {
     link.heal();
 }
 
-/// Duration of the failures: `PUNCTUAL_TEST_CHAOS_SECONDS`, or half a minute.
-fn chaos_time() -> Duration {
-    let seconds = std::env::var("PUNCTUAL_TEST_CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(30))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn on_sqlite_whatever_fails_no_job_is_lost_and_each_ends_once() {
     survives(World::on_sqlite()).await;
@@ -269,7 +263,7 @@ async fn survives(mut world: World) {
         (0..4).map(|_| tokio::spawn(enqueue_on(punctual.clone(), acknowledged.clone(), stop.clone()))).collect();
     let began = Instant::now();
     let mut faults = Vec::new();
-    while began.elapsed() < chaos_time() {
+    while began.elapsed() < load_duration() {
         if faults.is_empty() {
             faults = world.faults.to_vec();
             rng.shuffle(&mut faults);

@@ -19,7 +19,7 @@ pub mod roles;
 mod test_store;
 
 pub use ledger::Ledger;
-pub use observe::{count, ids, leases_compared, until};
+pub use observe::{count, ids, leases_compared, load_duration, until};
 pub use proc_fs::{processes_called, processes_with};
 pub use process::{Helper, Process};
 pub use roles::Role;

@@ -7,6 +7,12 @@ use std::{
 
 use punctual::{Filter, JobId, Page, Punctual, Status};
 
+/// Duration of tests that put a store under random load: `PUNCTUAL_TEST_SECONDS`, or half a minute.
+pub fn load_duration() -> Duration {
+    let seconds = std::env::var("PUNCTUAL_TEST_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(30))
+}
+
 /// Number of jobs with this status.
 pub async fn count(punctual: &Punctual, status: Status) -> u64 {
     punctual.admin("test").overview().await.unwrap().jobs[&status]

@@ -112,7 +112,7 @@ fn chaos(minutes: u64, seed: Option<u64>) -> Result<()> {
     let servers = Servers::start(Care::Durable)?;
     let mut tests = Command::new(env!("CARGO"));
     tests.args(["test", "--package", "punctual-tests", "--test", "chaos", "--", "--nocapture", "--test-threads", "1"]);
-    tests.env("PUNCTUAL_TEST_CHAOS_SECONDS", (minutes * 60).to_string());
+    tests.env("PUNCTUAL_TEST_SECONDS", (minutes * 60).to_string());
     tests.envs(seed.map(|seed| ("PUNCTUAL_TEST_SEED", seed.to_string())));
     run(servers.named_to(&mut tests))
 }

@@ -9,9 +9,6 @@ use punctual::{
     core::{Limits, Rate, RetentionPolicy},
 };
 
-/// Duration of the load.
-const DURATION: Duration = Duration::from_secs(60);
-
 /// Finished jobs are removed at once.
 const NOTHING_KEPT: RetentionPolicy =
     RetentionPolicy { succeeded: Duration::ZERO, dead: Duration::ZERO, cancelled: Duration::ZERO };
@@ -32,7 +29,7 @@ pub(super) async fn run(url: &str) {
         .start()
         .await
         .unwrap();
-    let end = tokio::time::Instant::now() + DURATION;
+    let end = tokio::time::Instant::now() + crate::load_duration();
     let enqueue = until_then(end, || enqueue_mixed(&punctual));
     let operate = until_then(end, || operate(&punctual));
     let schedule = until_then(end, || schedule(&punctual));

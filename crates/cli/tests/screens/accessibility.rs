@@ -133,18 +133,20 @@ async fn seeded(site: &Site) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What axe-core finds on the current page.
-async fn violations(tab: &Tab, axe: &str) -> Vec<String> {
+/// What axe-core finds on the current page with these options.
+async fn violations(tab: &Tab, axe: &str, options: &str) -> Vec<String> {
     // Some folded parts are opened, since hidden parts are not examined.
     let open =
         "[...document.querySelectorAll('details:not(.confirm)')].slice(0, 12).forEach((one) => { one.open = true; })";
     tab.run(open).await;
     tab.run(axe).await;
-    let script = "const name = (rule, node) => `${rule.id}: ${node.target.join(' ')}: ${node.failureSummary}`;
-        axe.run(document, { resultTypes: ['violations'] }).then(
+    let script = format!(
+        "const name = (rule, node) => `${{rule.id}}: ${{node.target.join(' ')}}: ${{node.failureSummary}}`;
+        axe.run(document, {{ resultTypes: ['violations'], ...{options} }}).then(
             (found) => done(found.violations.flatMap((rule) => rule.nodes.map((node) => name(rule, node)))),
-            (error) => done([String(error)]));";
-    let found = tab.run_async(script).await;
+            (error) => done([String(error)]));"
+    );
+    let found = tab.run_async(&script).await;
     serde_json::from_value(found.clone()).unwrap_or_else(|_| panic!("axe-core answered {found}"))
 }
 
@@ -161,11 +163,16 @@ async fn pages_are_valid_and_accessible_and_no_wider_than_the_screen() {
     let (mut texts, mut problems) = (Vec::new(), Vec::new());
     for (name, path) in &pages {
         texts.push(((*name).to_owned(), site.page(path).await));
-        for (dark, size) in [(false, WIDE), (true, WIDE), (false, PHONE), (true, PHONE)] {
-            let view = format!("{name}, {}, {} pixels", if dark { "dark" } else { "light" }, size.0);
-            tab.view(dark, size).await;
+        for size in [WIDE, PHONE] {
+            let view = format!("{name}, {} pixels", size.0);
+            tab.view(false, size).await;
             tab.go(path).await;
-            problems.extend(violations(&tab, &axe).await.into_iter().map(|found| format!("{view}: {found}")));
+            let found = violations(&tab, &axe, "{}").await;
+            problems.extend(found.into_iter().map(|found| format!("{view}, light: {found}")));
+            // Only colours differ.
+            tab.view(true, size).await;
+            let found = violations(&tab, &axe, "{ runOnly: ['color-contrast'] }").await;
+            problems.extend(found.into_iter().map(|found| format!("{view}, dark: {found}")));
             tab.run("document.querySelectorAll('details.confirm').forEach(one => { one.open = true; })").await;
             let excess = tab.excess(size).await;
             problems.extend((excess > 0).then(|| format!("{view}: {excess} pixels wider than the screen")));
