@@ -188,7 +188,7 @@ async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Tim
     let live: Vec<&WorkerRecord> = workers.iter().filter(|worker| is_live(worker, now)).collect();
     let mut unserved_names: Vec<(&String, &String, u64)> = Vec::new();
     for queue in queues {
-        let unserved = lanes[*queue].iter().filter(|(name, _)| !live.iter().any(|worker| serves(worker, queue, name)));
+        let unserved = lanes[*queue].iter().filter(|(name, _)| !live.iter().any(|worker| worker.runs(queue, name)));
         unserved_names.extend(unserved.map(|(name, queued)| (*queue, name, *queued)));
     }
     unserved_names.truncate(CHECKED_MAX);
@@ -204,11 +204,6 @@ async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Tim
         }
     }
     Ok(conditions.into_values().collect())
-}
-
-fn serves(worker: &WorkerRecord, queue: &String, name: &String) -> bool {
-    let includes = |list: &[String], name| list.is_empty() || list.contains(name);
-    includes(&worker.heartbeat.queues, queue) && includes(&worker.heartbeat.names, name)
 }
 
 /// Queues whose oldest job exceeds its maximum delay.
