@@ -93,6 +93,8 @@ async fn explain_names_the_cause_of_every_situation(new_store: fn() -> TestStore
     has(&scene.expect(id, Cause::NoWorker).await, &["No live workers", "punctual work --queues post"]);
     scene.heartbeat(&["other"], &[], (0, 4)).await;
     has(&scene.expect(id, Cause::NoWorkerForQueue).await, &["serves the queue post"]);
+    scene.heartbeat(&["post"], &[], (0, 4)).await;
+    scene.expect(id, Cause::NoWorkerForName).await;
     scene.heartbeat(&["post"], &["pay"], (0, 4)).await;
     has(&scene.expect(id, Cause::NoWorkerForName).await, &["has a handler for mail", "[handlers.mail]"]);
     scene.heartbeat(&[], &["mail"], (4, 4)).await;
@@ -133,7 +135,7 @@ async fn explain_names_the_cause_of_every_situation(new_store: fn() -> TestStore
 async fn explain_names_every_limit_that_holds_back(new_store: fn() -> TestStore) {
     let test_store = new_store();
     let scene = Scene::new(&test_store).await;
-    scene.heartbeat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &["mail"], (1, 4)).await;
     let first = scene.enqueue(mail().concurrency_key("acme")).await;
     let second = scene.enqueue(mail().concurrency_key("acme")).await;
     assert_eq!(scene.claim(4).await[0].job.id, first);
@@ -160,14 +162,14 @@ async fn explain_names_every_limit_that_holds_back(new_store: fn() -> TestStore)
     let fourth = scene.enqueue(mail().concurrency_key("acme")).await;
     has(&scene.expect(fourth, Cause::KeyRate).await, &["The key acme is at its rate limit of 1/1m", "--key-rate"]);
     scene.clock.advance(Duration::from_secs(62));
-    scene.heartbeat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &["mail"], (1, 4)).await;
     scene.expect(fourth, Cause::AboutToStart).await;
 }
 
 async fn explain_names_a_cancelled_job_whose_handler_has_not_ended(new_store: fn() -> TestStore) {
     let test_store = new_store();
     let scene = Scene::new(&test_store).await;
-    scene.heartbeat(&[], &[], (1, 4)).await;
+    scene.heartbeat(&[], &["mail"], (1, 4)).await;
     let admin = scene.punctual.admin("ada");
     admin.set_queue_limits("post", Limits { concurrency: Some(1), ..Limits::default() }).await.unwrap();
     let first = scene.enqueue(mail().concurrency_key("acme")).await;

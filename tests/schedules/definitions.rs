@@ -16,7 +16,7 @@ on_each_engine! {
     a_schedule_ends_and_records_it
     a_schedule_that_cannot_be_evaluated_is_disabled_and_stops_no_other
     a_change_of_times_moves_the_cursor_and_another_change_does_not
-    definitions_of_an_owner_are_synchronised_and_others_left_alone
+    definitions_of_an_owner_are_synchronised_and_others_skipped
     refused_schedules_change_nothing
     a_definition_that_cannot_be_read_stops_no_other_and_is_kept
     a_definition_whose_end_has_passed_does_not_stop_its_program
@@ -99,7 +99,7 @@ async fn a_change_of_times_moves_the_cursor_and_another_change_does_not(new_stor
     assert_eq!(scene.stored("x").await.next_run_at, "2026-03-02T05:00:00Z".parse().ok());
 }
 
-async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_store: fn() -> TestStore) {
+async fn definitions_of_an_owner_are_synchronised_and_others_skipped(new_store: fn() -> TestStore) {
     let scene = Scene::new(new_store).await;
     let hourly = |name| Recurring::new(name, "@hourly", report());
     scene.put(hourly("by-hand")).await;
@@ -110,7 +110,7 @@ async fn definitions_of_an_owner_are_synchronised_and_others_left_alone(new_stor
     let second = [hourly("a"), hourly("b").zone("Europe/Berlin"), hourly("d"), hourly("by-hand"), hourly("of-mail")];
     let second = scene.punctual.sync_schedules("billing", second).await.unwrap();
     assert_eq!((second.added, second.changed), (vec!["d".into()], vec!["b".into()]));
-    assert_eq!((second.removed, second.left_alone), (vec!["c".into()], vec!["by-hand".into(), "of-mail".into()]));
+    assert_eq!((second.removed, second.skipped), (vec!["c".into()], vec!["by-hand".into(), "of-mail".into()]));
     assert!(!scene.stored("a").await.enabled, "an operator paused it");
     assert_eq!(scene.stored("by-hand").await.spec.owner, None);
     let refused = scene.admin.put_schedule(hourly("a")).await.unwrap_err();

@@ -36,7 +36,7 @@ pub(crate) struct AlertsConfig {
     late_after_in: BTreeMap<String, Span>,
     gather: Option<Span>,
     hold: Option<Span>,
-    remind: Option<Span>,
+    reminder_interval: Option<Span>,
     check_interval: Option<Span>,
     dashboard: Option<String>,
     webhooks: BTreeMap<String, WebhookConfig>,
@@ -90,8 +90,8 @@ impl AlertsConfig {
         if let Some(Span(time)) = self.hold {
             alerts = alerts.hold(time);
         }
-        if let Some(Span(period)) = self.remind {
-            alerts = alerts.remind_every(period);
+        if let Some(Span(period)) = self.reminder_interval {
+            alerts = alerts.reminder_interval(period);
         }
         if let Some(Span(interval)) = self.check_interval {
             alerts = alerts.check_interval(interval);

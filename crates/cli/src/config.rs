@@ -37,7 +37,7 @@ pub(crate) struct Config {
     retention: RetentionConfig,
     /// The name under which this program owns the schedules of this file.
     application: Option<String>,
-    /// Schedules by name. Without the table, the schedules in the store are left alone.
+    /// Schedules by name. Without the table, the schedules in the store are not changed.
     schedules: Option<BTreeMap<String, ScheduleArgs>>,
     /// Queue settings by queue name.
     queues: BTreeMap<String, QueueConfig>,
@@ -175,7 +175,7 @@ impl Config {
         for name in synced.removed {
             eprintln!("warning: removed the schedule {name}, which {owner} no longer defines");
         }
-        for name in synced.left_alone {
+        for name in synced.skipped {
             eprintln!("warning: schedule {name} not changed: its owner is not {owner}");
         }
         Ok(())

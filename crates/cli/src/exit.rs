@@ -11,9 +11,9 @@ use punctual_server::StartError;
 
 /// An error that is caused neither by the command line nor by the store.
 pub(crate) const FAILED: u8 = 1;
-/// The command line, or a file that it names, is invalid.
+/// The command line, or a file that is its input, is invalid or cannot be read.
 pub(crate) const USAGE: u8 = 2;
-/// The job or other item was not found.
+/// An item that the command line names, such as a job, a held lock or a token, was not found.
 pub(crate) const NOT_FOUND: u8 = 3;
 /// The store cannot be reached or used.
 pub(crate) const STORE: u8 = 4;

@@ -114,8 +114,8 @@ pub struct Synced {
     pub changed: Vec<String>,
     /// Schedules that were removed because they are no longer defined.
     pub removed: Vec<String>,
-    /// Schedules that were left unchanged because they have another owner or were created by hand.
-    pub left_alone: Vec<String>,
+    /// Schedules that were defined but not changed, because they have another owner or were created by hand.
+    pub skipped: Vec<String>,
 }
 
 impl Punctual {
@@ -139,7 +139,7 @@ impl Punctual {
                 Ok(save) => saves.extend(save),
                 Err(Error::Owned { schedule, owner }) => {
                     tracing::warn!(schedule, owner, "schedule not changed: it has another owner");
-                    synced.left_alone.push(schedule);
+                    synced.skipped.push(schedule);
                 }
                 Err(error) => return Err(error),
             }
@@ -167,7 +167,7 @@ impl Punctual {
                 // Another process was faster, most likely with the same definition.
                 put = match admin::put(self, save.schedule.spec.clone(), owner).await {
                     Err(Error::Owned { schedule, .. }) => {
-                        synced.left_alone.push(schedule);
+                        synced.skipped.push(schedule);
                         admin::Put::Unchanged
                     }
                     put => put?,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use punctual::{AlertKind, AlertState, Alerts, Draft, Recurring, core::schedule::MEMORY_OF_ALERTS};
+use punctual::{AlertKind, AlertState, Alerts, Draft, Recurring, core::schedule::ALERT_STATE_SCHEDULE};
 use punctual_tests::{TestStore, on_each_engine};
 use serde_json::{Value, json};
 
@@ -181,7 +181,7 @@ async fn the_schedule_that_stores_alerts_is_reserved(new_store: fn() -> TestStor
     let scene = Scene::new(new_store).await;
     let admin = scene.punctual.admin("ada");
     assert_eq!(admin.schedules(None, 10).await.unwrap().schedules, []);
-    let taken = Recurring::new(MEMORY_OF_ALERTS, "@daily", Draft::new("report", &()));
+    let taken = Recurring::new(ALERT_STATE_SCHEDULE, "@daily", Draft::new("report", &()));
     let refused = admin.put_schedule(taken).await.unwrap_err().to_string();
     assert_eq!(refused, "schedule: `punctual.alerts` is reserved");
     scene.clock.advance(1_000 * 24 * HOUR);

@@ -4,7 +4,7 @@ use std::{net::TcpListener, time::Duration};
 
 use punctual::{
     ALERT_JOB, ALERTS_QUEUE, AlertKind, AlertState, Alerts, Context, Draft, Failure, Status, Webhook, Worker,
-    core::schedule::MEMORY_OF_ALERTS,
+    core::schedule::ALERT_STATE_SCHEDULE,
 };
 use punctual_tests::{TestStore, on_each_engine, until};
 use serde_json::json;
@@ -171,7 +171,7 @@ async fn a_worker_without_free_slots_still_sends_alerts(new_store: fn() -> TestS
             .unwrap()
     };
     let workers = [start().await, start().await];
-    until("the first check", async || punctual.store().schedule(MEMORY_OF_ALERTS.into()).await.unwrap().is_some())
+    until("the first check", async || punctual.store().schedule(ALERT_STATE_SCHEDULE.into()).await.unwrap().is_some())
         .await;
     let dead = punctual.enqueue(Draft::new("send", &()).queue("mail")).await.unwrap();
     punctual.wait(dead.id, HOUR).await.unwrap();

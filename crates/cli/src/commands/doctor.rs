@@ -46,13 +46,7 @@ async fn unserved(punctual: &Punctual) -> Result<Diagnostic> {
     let now = punctual.store().now();
     let workers = punctual.store().workers().await.map_err(punctual::Error::from)?;
     let live: Vec<_> = workers.iter().filter(|worker| is_live(worker, now)).collect();
-    let served = |count: &Count| {
-        live.iter().any(|worker| {
-            let heartbeat = &worker.heartbeat;
-            heartbeat.names.contains(&count.name)
-                && (heartbeat.queues.is_empty() || heartbeat.queues.contains(&count.queue))
-        })
-    };
+    let served = |count: &Count| live.iter().any(|worker| worker.runs(&count.queue, &count.name));
     let counts = punctual.store().counts().await.map_err(punctual::Error::from)?;
     let waiting = counts.iter().filter(|count| count.status == Status::Queued && !served(count));
     let lanes: BTreeSet<_> = waiting.map(|count| format!("`{}` in queue `{}`", count.name, count.queue)).collect();

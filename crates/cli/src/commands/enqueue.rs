@@ -115,12 +115,7 @@ async fn warn_without_worker(punctual: &Punctual, id: punctual::JobId) {
     let (Ok(workers), Ok(job)) = (punctual.store().workers().await, punctual.job(id).await) else { return };
     let now = punctual.store().now();
     let mut live = workers.iter().filter(|worker| punctual::admin::is_live(worker, now)).peekable();
-    let serves = |worker: &punctual::core::WorkerRecord| {
-        let heartbeat = &worker.heartbeat;
-        heartbeat.names.contains(&job.spec.name)
-            && (heartbeat.queues.is_empty() || heartbeat.queues.contains(&job.spec.queue))
-    };
-    if live.peek().is_some() && !live.any(serves) {
+    if live.peek().is_some() && !live.any(|worker| worker.runs(&job.spec.queue, &job.spec.name)) {
         eprintln!("note: no live worker handles `{}` in the queue `{}`", job.spec.name, job.spec.queue);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     args::{Cli, LocksCommand},
     commands::print_json,
     config::{Config, actor},
-    exit::Usage,
+    exit::NotFound,
     format::{self, DIM},
     table::{Cell, Table},
 };
@@ -24,7 +24,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &LocksCommand) -> Resu
 
 async fn release(admin: &Admin, name: &str) -> Result<()> {
     if !admin.unlock(name).await? {
-        return Err(Usage(format!("lock {name} is not held; `punctual locks list` lists those that are")).into());
+        return Err(NotFound(format!("lock {name} is not held; `punctual locks list` lists those that are")).into());
     }
     println!("{name} released");
     Ok(())

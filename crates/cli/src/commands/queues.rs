@@ -13,7 +13,7 @@ use crate::{
     args::{Cli, Queues},
     commands::print_json,
     config::{Config, actor},
-    exit::Usage,
+    exit::NotFound,
     format::{self, BOLD, DIM, status_style},
     table::{Cell, Table},
     text::{self, Line},
@@ -64,7 +64,7 @@ async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
         }
         let found = admin.matching_queues(pattern).await?;
         if found.is_empty() {
-            return Err(Usage(format!("no queue matches `{pattern}`; `punctual queues list` lists all")).into());
+            return Err(NotFound(format!("no queue matches `{pattern}`; `punctual queues list` lists all")).into());
         }
         names.extend(found);
     }

@@ -89,7 +89,7 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["jobs", "cancel"], 2, "name the jobs to cancel"),
         (vec!["work", "--concurrency", "0"], 2, "concurrency: must be between 1 and 100000, not 0"),
         (vec!["work", "--lease", "1ms"], 2, "lease: must be between 100ms and 1d, not 1ms"),
-        (vec!["locks", "release", "x"], 2, "lock x is not held"),
+        (vec!["locks", "release", "x"], 3, "lock x is not held"),
         (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "unsupported store URL scheme `mysql`"),
         (vec!["stats", "--store", "sqlite:"], 4, "name one, such as sqlite:punctual.db"),
         (vec!["stats", "--config", "absent.toml"], 2, "cannot read the configuration absent.toml"),

@@ -16,5 +16,5 @@ fn every_noun_has_a_list() {
 #[test]
 fn a_lock_that_is_not_held_is_not_released() {
     let (code, message) = Shell::new().fails(&["locks", "release", "x"]);
-    assert!(code == 2 && message.contains("lock x is not held; `punctual locks list`"), "{code}: {message}");
+    assert!(code == 3 && message.contains("lock x is not held; `punctual locks list`"), "{code}: {message}");
 }

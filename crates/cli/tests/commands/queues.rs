@@ -29,7 +29,7 @@ fn queues_are_listed_paused_by_pattern_and_resumed() {
     let shown = shell.ok(&["queues", "show", "mail-us"]);
     assert!(shown.contains("resumed") && shown.contains("cli:"), "{shown}");
     let (code, output) = shell.fails(&["queues", "pause", "none-*"]);
-    assert!(code == 2 && output.contains("no queue matches `none-*`"), "{output}");
+    assert!(code == 3 && output.contains("no queue matches `none-*`"), "{output}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn bad_schedules_are_refused_with_the_field_and_a_caret() {
 }
 
 #[test]
-fn the_files_schedules_are_synchronised_and_others_left_alone() {
+fn the_files_schedules_are_synchronised_and_others_skipped() {
     let shell = Shell::new();
     shell.ok(&["schedules", "put", "mine", "@daily", "echo"]);
     let first = "[schedules.a]\ncron = \"@hourly\"\njob = \"echo\"\npayload = { n = [1, 2] }\n\

@@ -113,4 +113,7 @@ fn doctor_finds_problems() {
     sqlite(&shell.path("punctual.db"), "update punctual_counts set n = 7");
     let stdout = String::from_utf8_lossy(&shell.run(&["doctor"]).stdout).into_owned();
     assert!(stdout.contains("counters are wrong"), "{stdout}");
+    sqlite(&shell.path("punctual.db"), "delete from punctual_ready");
+    let stdout = String::from_utf8_lossy(&shell.run(&["doctor"]).stdout).into_owned();
+    assert!(stdout.contains("inconsistent index entries: 1"), "{stdout}");
 }

@@ -179,6 +179,7 @@ fn invalid_settings_are_refused_at_the_start_by_their_field() {
         "alerts.webhooks.ops.timeout: must be between",
     );
     refused("[alerts]\nlate_after = \"0s\"\n", "alerts.late_after: must be between");
+    refused("[alerts]\nreminder_interval = \"0s\"\n", "alerts.reminder_interval: must be between");
     refused("[alerts]\ndashboard = \"x\"\n", "alerts.dashboard: invalid URL");
     refused("[alerts]\nwebhook = 1\n", "unknown field `webhook`");
     std::fs::write(shell.path("punctual.toml"), "").unwrap();

@@ -52,10 +52,7 @@ impl Admin {
         let view = |name: String| QueueView {
             settings: saved.get(&name).map(|queue| queue.settings.clone()).unwrap_or_default(),
             jobs: overview.queues.get(&name).cloned().unwrap_or_default(),
-            workers: live
-                .iter()
-                .filter(|worker| worker.heartbeat.queues.is_empty() || worker.heartbeat.queues.contains(&name))
-                .count() as u64,
+            workers: live.iter().filter(|worker| worker.serves(&name)).count() as u64,
             name,
         };
         Ok(names.into_iter().map(view).collect())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{
     Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
-    ScheduleSpec, StoreError, Timestamp, check, limits, redact, schedule::MEMORY_OF_ALERTS,
+    ScheduleSpec, StoreError, Timestamp, check, limits, redact, schedule::ALERT_STATE_SCHEDULE,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -174,7 +174,7 @@ impl Admin {
         check::range("limit", limit, 1..=limits::PAGE_MAX_SCHEDULES)?;
         let found = self.punctual.store().schedules(after, limit).await?;
         let next = found.last().filter(|_| found.len() == limit).map(|last| last.spec.name.clone());
-        let shown = found.iter().filter(|schedule| schedule.spec.name != MEMORY_OF_ALERTS);
+        let shown = found.iter().filter(|schedule| schedule.spec.name != ALERT_STATE_SCHEDULE);
         Ok(ScheduleList { schedules: shown.map(ScheduleView::of).collect(), next })
     }
 

@@ -54,7 +54,7 @@ impl Facts {
     /// Nothing prevents the job from starting but the load of the workers.
     pub(super) fn busy(&self) -> Reason {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
-        let could = self.workers.iter().filter(|worker| worker.serves(queue) && worker.handles(name));
+        let could = self.workers.iter().filter(|worker| worker.runs(queue, name));
         let could: Vec<&WorkerRecord> = could.collect();
         let due = time::in_words(self.now.since(self.job.run_at));
         if could.iter().all(|worker| worker.heartbeat.running >= worker.heartbeat.concurrency) {

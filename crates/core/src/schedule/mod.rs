@@ -19,9 +19,9 @@ pub use self::{
 };
 use crate::{Invalid, JobId, Json, NewJob, ScheduleId, Spec, Timestamp, check, limits, time::millis};
 
-/// The name of the schedule under which alerts store what they have reported; it never runs. The name is reserved, and
-/// no list contains it.
-pub const MEMORY_OF_ALERTS: &str = "punctual.alerts";
+/// The name of the schedule that stores the state of alerts: which were sent, and which are due. It never runs. The
+/// name is reserved, and no list contains it.
+pub const ALERT_STATE_SCHEDULE: &str = "punctual.alerts";
 
 /// The definition of a schedule: a job, and its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -233,8 +233,8 @@ impl ScheduleSpec {
 
     fn check_limits(&self) -> Result<Timing, Invalid> {
         check::name("schedule", &self.name, limits::NAME_MAX_CHARS)?;
-        if self.name == MEMORY_OF_ALERTS {
-            return Err(Invalid::new("schedule", format!("`{MEMORY_OF_ALERTS}` is reserved")));
+        if self.name == ALERT_STATE_SCHEDULE {
+            return Err(Invalid::new("schedule", format!("`{ALERT_STATE_SCHEDULE}` is reserved")));
         }
         check::duration("jitter", self.jitter, Duration::ZERO, limits::JITTER_MAX)?;
         if let Some(text) = &self.description {

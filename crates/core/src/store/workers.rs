@@ -65,9 +65,42 @@ impl WorkerRecord {
         queues.is_empty() || queues.iter().any(|served| served == queue)
     }
 
-    /// Whether the worker has a handler for jobs of a name.
+    /// Whether the worker has a handler for jobs of a name. A worker without names has no handlers: unlike queues,
+    /// names are never left out, neither by workers of this library nor in the claims of remote workers.
     pub fn handles(&self, job: &str) -> bool {
-        let names = &self.heartbeat.names;
-        names.is_empty() || names.iter().any(|name| name == job)
+        self.heartbeat.names.iter().any(|name| name == job)
+    }
+
+    /// Whether the worker runs jobs of a name in a queue.
+    pub fn runs(&self, queue: &str, job: &str) -> bool {
+        self.serves(queue) && self.handles(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(queues: &[&str], names: &[&str]) -> WorkerRecord {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let heartbeat = Heartbeat {
+            id: WorkerId::from_bits(1),
+            host: "here".to_owned(),
+            pid: 1,
+            queues: owned(queues),
+            names: owned(names),
+            concurrency: 1,
+            running: 0,
+            registered_by: None,
+        };
+        WorkerRecord { heartbeat, started_at: Timestamp::MIN, seen_at: Timestamp::MIN }
+    }
+
+    #[test]
+    fn a_worker_without_queues_serves_all_and_one_without_names_runs_nothing() {
+        assert!(worker(&[], &["mail"]).runs("post", "mail") && worker(&["post"], &["mail"]).runs("post", "mail"));
+        assert!(!worker(&["other"], &["mail"]).runs("post", "mail") && !worker(&[], &["pay"]).runs("post", "mail"));
+        let idle = worker(&[], &[]);
+        assert!(idle.serves("post") && !idle.handles("mail") && !idle.runs("post", "mail"));
     }
 }

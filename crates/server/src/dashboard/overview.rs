@@ -154,7 +154,7 @@ async fn attention(context: &PageContext, queues: &[QueueView]) -> Result<Vec<At
 async fn without_handler(context: &PageContext) -> Result<HashMap<String, Count>, Problem> {
     let mut live = context.admin().workers().await?;
     live.retain(|worker| is_live(worker, context.now));
-    let is_handled = |count: &Count| live.iter().any(|one| one.serves(&count.queue) && one.handles(&count.name));
+    let is_handled = |count: &Count| live.iter().any(|worker| worker.runs(&count.queue, &count.name));
     let mut counts = context.request.punctual().store().counts().await?;
     counts.retain(|count| count.status == Status::Queued && count.count > 0 && !is_handled(count));
     Ok(counts.into_iter().map(|count| (count.queue.clone(), count)).collect())

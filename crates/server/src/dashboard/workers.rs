@@ -14,7 +14,7 @@ use crate::{api::Named, route::Nothing};
 
 pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
     let workers = context.admin().workers().await?;
-    let list = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(", ") };
+    let list = |names: &[String], empty: &str| if names.is_empty() { empty.to_owned() } else { names.join(", ") };
     let content = html! {
         section #workers data-live {
             @if workers.is_empty() {
@@ -28,8 +28,8 @@ pub(super) async fn show(context: PageContext, _: Nothing) -> Answer {
                             td { span class={ "state s-" (if live { "succeeded" } else { "dead" }) } { i {} (if live { "live" } else { "lost" }) } }
                             td.main { (components::name(&worker.heartbeat.host)) }
                             td.num.wide { (worker.heartbeat.pid) }
-                            td { (components::name(&list(&worker.heartbeat.queues))) }
-                            td.wide title=(list(&worker.heartbeat.names)) { bdi { (components::cut(&list(&worker.heartbeat.names), 60)) } }
+                            td { (components::name(&list(&worker.heartbeat.queues, "all"))) }
+                            td.wide title=(list(&worker.heartbeat.names, "none")) { bdi { (components::cut(&list(&worker.heartbeat.names, "none"), 60)) } }
                             td.num { (worker.heartbeat.running) span.muted { " / " (worker.heartbeat.concurrency) } }
                             td.num.wide { (in_words(context.now.since(worker.started_at))) }
                             td.num { (components::when(worker.seen_at, context.now)) }

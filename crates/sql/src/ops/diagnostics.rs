@@ -27,34 +27,74 @@ fn counters(db: &dyn Db) -> StoreResult<Diagnostic> {
     let actual: Counts = db.all(sql::CHECK_COUNTS, &[], of)?.into_iter().collect();
     let of = |row: &dyn Row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?));
     let pending: BTreeMap<(String, String), i64> = db.all(sql::PENDING_BY_USER, &[], of)?.into_iter().collect();
-    let actual_pending = db.all(sql::CHECK_PENDING, &[], of)?.into_iter().collect();
-    let ok = stored == actual && pending == actual_pending;
-    let message = if ok {
-        format!("{} jobs, counters match", actual.values().sum::<u64>())
-    } else {
-        let wrong = actual.iter().filter(|(key, count)| stored.get(*key) != Some(count)).count();
-        format!("{wrong} of {} counters are wrong; was something edited by hand?", actual.len())
+    let actual_pending: BTreeMap<_, _> = db.all(sql::CHECK_PENDING, &[], of)?.into_iter().collect();
+    Ok(counters_result((differences(&stored, &actual) + differences(&pending, &actual_pending)) as i64))
+}
+
+/// The number of keys whose values differ, or that only one of the maps contains.
+fn differences<K: Ord, V: PartialEq>(stored: &BTreeMap<K, V>, actual: &BTreeMap<K, V>) -> usize {
+    let wrong = stored.iter().filter(|(key, value)| actual.get(*key) != Some(*value)).count();
+    wrong + actual.keys().filter(|key| !stored.contains_key(*key)).count()
+}
+
+/// The result of the check of the counters in any engine.
+pub(crate) fn counters_result(wrong: i64) -> Diagnostic {
+    let message = match wrong {
+        0 => "counters match".to_owned(),
+        _ => format!("{wrong} counters are wrong; were tables edited by hand?"),
     };
-    Ok(diagnostic("counters", ok, message))
+    diagnostic("counters", wrong == 0, message)
 }
 
 /// Every unfinished job must be in the index that claims read.
 fn indexes(db: &dyn Db) -> StoreResult<Diagnostic> {
-    let misplaced: i64 = db.only(sql::CHECK_PLACES, &[], |row| row.get(0))?;
-    let message = match misplaced {
-        0 => "job indexes are consistent".to_owned(),
-        _ => format!("{misplaced} jobs have inconsistent index entries"),
+    Ok(indexes_result(db.only(sql::CHECK_INDEXES, &[], |row| row.get(0))?, &[]))
+}
+
+/// The result of the check of the indexes in any engine: the number of inconsistent entries, and which they are, if
+/// known.
+pub(crate) fn indexes_result(wrong: i64, details: &[String]) -> Diagnostic {
+    let message = match (wrong, details) {
+        (0, _) => "job indexes are consistent".to_owned(),
+        (_, []) => format!("inconsistent index entries: {wrong}"),
+        (_, details) => format!("inconsistent index entries: {wrong} ({})", details.join(", ")),
     };
-    Ok(diagnostic("indexes", misplaced == 0, message))
+    diagnostic("indexes", wrong == 0, message)
 }
 
 /// Every event must be reachable from its job's last one.
 fn histories(db: &dyn Db) -> StoreResult<Diagnostic> {
-    let broken: i64 = db.only(sql::CHECK_HISTORIES, &[], |row| row.get(0))?;
-    let message = if broken == 0 {
-        "event history is complete".to_owned()
-    } else {
-        format!("{broken} event histories are incomplete")
+    Ok(histories_result(db.only(sql::CHECK_HISTORIES, &[], |row| row.get(0))?))
+}
+
+/// The result of the check of the event histories in any engine.
+pub(crate) fn histories_result(broken: i64) -> Diagnostic {
+    let message = match broken {
+        0 => "event history is complete".to_owned(),
+        _ => format!("{broken} event histories are incomplete"),
     };
-    Ok(diagnostic("events", broken == 0, message))
+    diagnostic("events", broken == 0, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_gives_the_number_of_errors_and_the_details_if_known() {
+        let found = |diagnostic: Diagnostic| (diagnostic.ok, diagnostic.message);
+        assert_eq!(found(indexes_result(0, &[])), (true, "job indexes are consistent".to_owned()));
+        assert_eq!(found(indexes_result(3, &[])), (false, "inconsistent index entries: 3".to_owned()));
+        let details = ["labels without a job: 1".to_owned(), "jobs with a wrong lane: 2".to_owned()];
+        let expected = "inconsistent index entries: 3 (labels without a job: 1, jobs with a wrong lane: 2)";
+        assert_eq!(found(indexes_result(3, &details)), (false, expected.to_owned()));
+    }
+
+    #[test]
+    fn missing_unknown_and_wrong_counters_are_counted() {
+        let stored = BTreeMap::from([("a", 1), ("b", 2), ("c", 3)]);
+        let actual = BTreeMap::from([("a", 1), ("b", 3), ("d", 4)]);
+        assert_eq!(differences(&stored, &actual), 3);
+        assert_eq!(differences(&actual, &actual), 0);
+    }
 }

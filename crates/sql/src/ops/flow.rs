@@ -218,18 +218,20 @@ fn cancel(tx: &mut Tx<'_>, known: &JobRow, reason: &str) -> StoreResult<()> {
 }
 
 /// Treats jobs that are about to be removed as deleted, for the jobs that depend on them.
-pub(crate) fn lose(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
-    for JobRow { seq, job, .. } in read::known(tx.db, seqs)? {
-        if let Some(status) = Effects::removed(Phase::of(&job)).ended {
-            tx.ended(job.id, seq, job.status, status);
+pub(crate) fn lose(tx: &mut Tx<'_>, jobs: &[JobRow]) -> StoreResult<()> {
+    for JobRow { seq, job, .. } in jobs {
+        // A job that is removed together with its parent must not be cancelled, and counted, by the parent's end too.
+        tx.write(sql::DELETE_DEPENDENCIES, params![seq])?;
+        if let Some(status) = Effects::removed(Phase::of(job)).ended {
+            tx.ended(job.id, *seq, job.status, status);
         }
     }
     follow(tx)
 }
 
-/// Removes the dependencies and dependents of jobs, and their workflow nodes.
+/// Removes the dependents of lost jobs, and their workflow nodes.
 pub(crate) fn forget(tx: &Tx<'_>, seqs: &[i64]) -> StoreResult<()> {
-    for forget in [sql::DELETE_DEPENDENCIES, sql::DELETE_DEPENDENTS, sql::DELETE_NODE] {
+    for forget in [sql::DELETE_DEPENDENTS, sql::DELETE_NODE] {
         seqs.iter().try_for_each(|seq| tx.write(forget, params![seq]))?;
     }
     Ok(())

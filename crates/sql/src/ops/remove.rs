@@ -27,7 +27,6 @@ pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> StoreResu
 /// Removes ephemeral jobs that are not running.
 pub(crate) fn drop_ephemeral(tx: &mut Tx<'_>, before: Timestamp, limit: usize) -> StoreResult<usize> {
     let seqs: Vec<i64> = tx.db.all(sql::EPHEMERAL, params![limit, before.as_micros()], |row| row.get(0))?;
-    flow::lose(tx, &seqs)?;
     remove_some(tx, &seqs)
 }
 
@@ -53,8 +52,10 @@ fn remove_some(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
 
 /// Removes jobs that are not running, with all their rows; returns the number of rows of their histories.
 fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
-    for JobRow { seq, job, .. } in read::known(tx.db, seqs)? {
-        effects::remove(tx, &IndexedJob::of(&job, seq), &Effects::removed(Phase::of(&job)))?;
+    let known = read::known(tx.db, seqs)?;
+    flow::lose(tx, &known)?;
+    for JobRow { seq, job, .. } in &known {
+        effects::remove(tx, &IndexedJob::of(job, *seq), &Effects::removed(Phase::of(job)))?;
     }
     flow::forget(tx, seqs)?;
     let mut rows = 0;

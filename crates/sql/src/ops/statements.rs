@@ -86,7 +86,7 @@ macro_rules! every_statement {
                 IMPORT_SCHEDULE IMPORT_QUEUE IMPORT_ROLLUP IMPORT_NOTIFICATION
             }
             "diagnostics" {
-                CHECK_COUNTS CHECK_PENDING CHECK_PLACES CHECK_HISTORIES
+                CHECK_COUNTS CHECK_PENDING CHECK_INDEXES CHECK_HISTORIES
             }
         }
     };

@@ -294,10 +294,13 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     };
     let idle = of(|status| status != Status::Processing);
     let (active, followed) = (&of(Status::is_active) & &idle, &of(|status| status != Status::Deleted) & &idle);
+    let removed: Vec<Uuid> = idle.iter().map(|id| uuid(*id)).collect();
+    // A job that is removed together with its parent must not be cancelled, and counted, by the parent's end too.
+    sqlx::query(*sql::DELETE_DEPENDENCIES).bind(&removed).execute(&mut *unit).await?;
     let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
     writer.count_ends(&mut unit, &gone(&active)).await?;
     let woken = writer.follow(&mut unit, gone(&followed), &family).await?;
-    let removed = remove(&mut unit, idle.into_iter().map(uuid).collect()).await?;
+    let removed = remove(&mut unit, removed).await?;
     unit.done().await?;
     store.scan_bounds.changed();
     flow::announce(store, &woken);

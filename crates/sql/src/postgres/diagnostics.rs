@@ -4,6 +4,7 @@ use punctual_core::Diagnostic;
 use sqlx::PgConnection;
 
 use super::core::Core;
+use crate::ops::diagnostics::{counters_result, diagnostic, histories_result, indexes_result};
 
 /// The oldest supported version of PostgreSQL.
 const OLDEST_VERSION: i32 = 130_000;
@@ -25,10 +26,6 @@ pub(crate) async fn check(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
     ];
     unit.done().await?;
     Ok(diagnostics)
-}
-
-fn diagnostic(check: &str, ok: bool, message: impl Into<String>) -> Diagnostic {
-    Diagnostic { check: check.into(), ok, message: message.into() }
 }
 
 async fn number(connection: &mut PgConnection, sql: &'static str) -> sqlx::Result<i64> {
@@ -58,7 +55,7 @@ async fn privileges(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let message = if ok {
         "the role has all required privileges".to_owned()
     } else {
-        format!("the role does not own {}; docs/operations.md says what it needs", missing.join(", "))
+        format!("the role does not own {}; see docs/operations.md", missing.join(", "))
     };
     Ok(diagnostic("privileges", ok, message))
 }
@@ -81,32 +78,26 @@ async fn counters(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
                                        union all (table counted_users except table kept_users)) d)",
     )
     .await?;
-    let ok = wrong == 0;
-    let message = if ok {
-        "counters match".to_owned()
-    } else {
-        format!("{wrong} counters are wrong; were tables edited by hand?")
-    };
-    Ok(diagnostic("counters", ok, message))
+    Ok(counters_result(wrong))
 }
 
-/// Inconsistencies, each as a query that counts the affected rows.
-const MISPLACED: [(&str, &str); 24] = [
+/// Inconsistencies, each with a query that counts the affected rows.
+const INCONSISTENCIES: [(&str, &str); 24] = [
     (
-        "queued jobs and their places",
+        "jobs wrongly in or missing from punctual_ready",
         "select count(*) from punctual_jobs_now j left join punctual_ready r
          on r.lane = j.lane and r.run_at = j.run_at and r.id = j.id
          where (j.status = 'queued') <> (r.id is not null)",
     ),
     (
-        "keys of queued jobs",
+        "queued jobs with a wrong concurrency key",
         "select count(*) from punctual_ready r join punctual_jobs j on j.id = r.id join punctual_lanes l on l.lane = r.lane
          where r.limit_key is distinct from j.options::json ->> 'concurrency_key' or l.keyed <> (r.limit_key is not null)",
     ),
     // A queued key must be known to claims: by its head, by a wake-up, or because it is held back until one of its
     // running jobs ends.
     (
-        "keys that wait",
+        "concurrency keys that no claim would check",
         "select count(*) from (
              select distinct l.queue, r.limit_key as key from punctual_ready r join punctual_lanes l on l.lane = r.lane where r.limit_key is not null) k
          where not exists (select from punctual_limit_heads h where h.queue = k.queue and h.key = k.key)
@@ -114,123 +105,121 @@ const MISPLACED: [(&str, &str); 24] = [
          and not exists (select from punctual_running r join punctual_lanes l on l.lane = r.lane where r.limit_key = k.key and l.queue = k.queue)",
     ),
     (
-        "first jobs of keys",
+        "limit heads without a queued job",
         "select count(*) from punctual_limit_heads h where not exists (select from punctual_ready r where r.id = h.id and r.lane = h.lane)
          and not exists (select from punctual_limit_wakeups m where m.queue = h.queue and m.key = h.key)",
     ),
     (
-        "timed jobs and their places",
+        "jobs wrongly in or missing from punctual_due",
         "select count(*) from punctual_jobs_now j left join punctual_due d on d.run_at = j.run_at and d.id = j.id
          where (j.status in ('scheduled', 'retrying')) <> (d.id is not null)",
     ),
     (
-        "lanes",
+        "jobs with a wrong lane",
         "select count(*) from punctual_jobs j left join punctual_lanes l
          on l.lane = j.lane and l.queue = j.queue and l.name = j.name
          and l.priority = j.priority + case when j.crash_count > 0 then 16 else 0 end
          where l.lane is null",
     ),
     (
-        "waiting jobs and their places",
+        "jobs wrongly in or missing from punctual_waiting",
         "select count(*) from punctual_jobs j full join punctual_waiting w on w.id = j.id and w.run_at = j.run_at and w.lane = j.lane
          where (j.status = 'waiting') is distinct from (w.id is not null)",
     ),
     (
-        "waiting jobs and their parents",
+        "waiting jobs with a wrong number of parents",
         "select count(*) from punctual_waiting w where w.waiting_on <> (
          select count(*) from punctual_dependencies d where d.child = w.id and d.succeeded is null)",
     ),
     (
-        "dependencies",
+        "dependencies without a job, or on a parent that has ended",
         "select count(*) from punctual_dependencies d left join punctual_jobs p on p.id = d.parent left join punctual_jobs c on c.id = d.child
          where p.id is null or c.id is null
          or (d.succeeded is null and c.status = 'waiting' and (not p.flow or p.status in ('succeeded', 'deleted')))",
     ),
     (
-        "workflows",
+        "workflow nodes without a job",
         "select count(*) from punctual_nodes n where not exists (select from punctual_jobs j where j.id = n.job_id)",
     ),
     (
-        "marks of queued jobs",
+        "rows of punctual_ready with a wrong flow column",
         "select count(*) from punctual_jobs j join punctual_ready r on r.id = j.id where r.flow <> j.flow",
     ),
     (
-        "marks of running jobs",
+        "rows of punctual_running with a wrong flow column",
         "select count(*) from punctual_jobs j join punctual_running r on r.id = j.id where r.flow <> j.flow",
     ),
     (
-        "places of no job",
+        "rows of punctual_ready without a job",
         "select count(*) from punctual_ready r where not exists (select from punctual_jobs j where j.id = r.id)",
     ),
     (
-        "times of no job",
+        "rows of punctual_due without a job",
         "select count(*) from punctual_due d where not exists (select from punctual_jobs j where j.id = d.id)",
     ),
     (
-        "executions of no job",
+        "rows of punctual_running without a job",
         "select count(*) from punctual_running r where not exists (select from punctual_jobs j where j.id = r.id)",
     ),
     (
-        "slots of running executions",
+        "occupied slots of executions that still run",
         "select count(*) from punctual_occupied_slots s join punctual_running r on r.id = s.job_id and r.run = s.run",
     ),
     (
-        "ends and their events",
+        "jobs whose status and final event differ",
         "select count(*) from punctual_jobs j left join punctual_events e
          on e.final > 0 and e.status = j.status and e.at = j.finished_at and e.job_id = j.id
          where (j.status in ('succeeded', 'dead', 'cancelled')) <> (e.job_id is not null)",
     ),
     (
-        "events of ends",
+        "final events that do not match their job",
         "select count(*) from punctual_events e left join punctual_jobs j on j.id = e.job_id
          where e.final > 0 and (j.status, j.finished_at) is distinct from (e.status, e.at)
          and (j.id is not null or punctual_scheduled_at(e.job_id) >= (
          select coalesce(max(jobs_gone_before), '-infinity') from punctual_dropped_partitions))",
     ),
     (
-        "deleted jobs",
+        "jobs wrongly in or missing from punctual_deleted",
         "select count(*) from punctual_jobs j left join punctual_deleted d
          on d.deleted_at = j.updated_at and d.id = j.id and d.finished_at = j.finished_at
          where (j.status = 'deleted') <> (d.id is not null)",
     ),
     (
-        "deletions of no job",
+        "rows of punctual_deleted without a job",
         "select count(*) from punctual_deleted d where not exists (
          select from punctual_jobs j where j.id = d.id and j.updated_at = d.deleted_at)",
     ),
     (
-        "times to keep",
+        "rows of punctual_expiries that do not match their job",
         "select count(*) from punctual_expiries k left join punctual_jobs j on j.id = k.id
          where j.finished_at + j.keep_for_ms * interval '1 millisecond' is distinct from k.expires_at",
     ),
     (
-        "unique keys",
+        "unique keys that do not match their job",
         "select count(*) from punctual_keys k left join punctual_jobs j on j.id = k.job_id
          where j.unique_key is distinct from k.key",
     ),
     (
-        "labels",
+        "labels without a job",
         "select count(*) from punctual_labels l where not exists (select from punctual_jobs j where j.id = l.id)",
     ),
     (
-        "ephemeral jobs",
+        "rows of punctual_ephemeral without an ephemeral job",
         "select count(*) from punctual_ephemeral e left join punctual_jobs j on j.id = e.id where j.ephemeral is not true",
     ),
 ];
 
 /// Every unfinished job must have a row where claims look for it, and every row about a job must have its job.
 async fn indexes(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
-    let mut wrong = Vec::new();
-    for (what, sql) in MISPLACED {
-        let misplaced = number(connection, sql).await?;
-        if misplaced > 0 {
-            wrong.push(format!("{what}: {misplaced}"));
+    let (mut total, mut details) = (0, Vec::new());
+    for (what, sql) in INCONSISTENCIES {
+        let wrong = number(connection, sql).await?;
+        if wrong > 0 {
+            total += wrong;
+            details.push(format!("{what}: {wrong}"));
         }
     }
-    let ok = wrong.is_empty();
-    let message =
-        if ok { "job indexes are consistent".to_owned() } else { format!("inconsistent: {}", wrong.join(", ")) };
-    Ok(diagnostic("indexes", ok, message))
+    Ok(indexes_result(total, &details))
 }
 
 /// Every job must have as many events as its row says.
@@ -256,10 +245,7 @@ async fn histories(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
                          select coalesce(max(jobs_gone_before), '-infinity') from punctual_dropped_partitions))",
     )
     .await?;
-    let ok = broken == 0;
-    let message =
-        if ok { "event history is complete".to_owned() } else { format!("{broken} event histories are incomplete") };
-    Ok(diagnostic("events", ok, message))
+    Ok(histories_result(broken))
 }
 
 /// A transaction that stays open prevents VACUUM from removing newer dead rows.

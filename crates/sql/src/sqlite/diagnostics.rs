@@ -50,6 +50,6 @@ fn log_size(options: &Options) -> Diagnostic {
     path.push("-wal");
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     let ok = bytes <= LOG_MAX_BYTES;
-    let hint = if ok { "" } else { "; a long read or a stuck process keeps it from being folded in" };
+    let hint = if ok { "" } else { "; a long read or a stuck process prevents its checkpoint" };
     diagnostic("log", ok, format!("the write-ahead log has {} MiB{hint}", bytes >> 20))
 }

@@ -29,7 +29,7 @@ const EXEMPT: [&str; 24] = [
     "CLEAR_TOKENS",
     "CHECK_COUNTS",
     "CHECK_PENDING",
-    "CHECK_PLACES",
+    "CHECK_INDEXES",
     "CHECK_HISTORIES",
 ];
 

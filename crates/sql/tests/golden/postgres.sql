@@ -415,6 +415,10 @@ select l.name, sum(d.n)::int8 from (
 join punctual_lanes l on l.lane = d.lane
 group by l.name order by 2 desc, 1;
 
+-- name: delete_dependencies
+-- Deletes the dependencies of jobs on their parents. In: ids. Index: punctual_dependencies_child.
+delete from punctual_dependencies d using unnest($1::uuid[]) u (id) where d.child = any (array[u.id]);
+
 -- name: delete_heads
 -- Deletes the heads of keys: none of their jobs is known to be allowed to start. In: queues, keys. Index: punctual_limit_heads_key.
 delete from punctual_limit_heads h using unnest($1::text[], $2::text[]) u (queue, key) where h.queue = u.queue and h.key = u.key;

@@ -60,8 +60,6 @@ struct Checker {
     totals: BTreeMap<String, i64>,
     /// The slots that executions keep that were taken from their workers since the last comparison.
     slots: BTreeSet<AttemptId>,
-    /// The workflows whose counters are not compared.
-    uncertain: BTreeSet<String>,
     /// The transitions that have occurred.
     seen: BTreeSet<(Status, Status)>,
 }
@@ -73,7 +71,6 @@ impl Checker {
             known: Tables::default(),
             totals: BTreeMap::new(),
             slots: BTreeSet::new(),
-            uncertain: BTreeSet::new(),
             seen: BTreeSet::new(),
         }
     }
@@ -83,10 +80,6 @@ impl Checker {
         let known = std::mem::take(&mut self.known);
         for before in known.jobs.values().filter(|job| !found.jobs.contains_key(&job.id)) {
             self.count(before, &Effects::removed(before.phase), before.phase.updated_at);
-            // A job that is removed together with the parent that it waits for is also cancelled by the parent's end,
-            // and then counted twice.
-            let is_uncertain = before.phase.status == Status::Waiting;
-            self.uncertain.extend(before.workflow.clone().filter(|_| is_uncertain));
         }
         for (id, after) in &found.jobs {
             let context = format!("{context}, {id}");
@@ -166,12 +159,11 @@ impl Checker {
     }
 
     fn check_totals(&self, context: &str, found: &Tables) {
-        let is_uncertain = |counter: &str| self.uncertain.iter().any(|workflow| counter.contains(workflow));
         // Retention removes old workflows with their counters.
         let is_gone = |counter: &str| counter.starts_with("ends|") && !found.totals.contains_key(counter);
         let compared = |totals: &BTreeMap<String, i64>| -> BTreeSet<(String, i64)> {
             let totals = totals.iter().map(|(counter, n)| (counter.clone(), *n));
-            totals.filter(|(counter, n)| *n != 0 && !is_uncertain(counter) && !is_gone(counter)).collect()
+            totals.filter(|(counter, n)| *n != 0 && !is_gone(counter)).collect()
         };
         assert_same(context, "counters", &compared(&self.totals), &compared(&found.totals));
     }

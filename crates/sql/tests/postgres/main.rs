@@ -95,6 +95,20 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
     }
 }
 
+#[tokio::test]
+async fn the_check_of_indexes_names_what_is_inconsistent() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    fx.enqueue(|_| ()).await;
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let sql = format!("delete from {}.punctual_ready", options.schema);
+    raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    let found = fx.store.check().await.unwrap().into_iter().find(|diagnostic| diagnostic.check == "indexes").unwrap();
+    let expected = "inconsistent index entries: 1 (jobs wrongly in or missing from punctual_ready: 1)";
+    assert_eq!((found.ok, found.message.as_str()), (false, expected));
+}
+
 /// Query plans name the partitions that they read.
 #[tokio::test]
 async fn a_look_up_by_id_touches_one_partition() {

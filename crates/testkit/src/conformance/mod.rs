@@ -164,6 +164,7 @@ macro_rules! for_all_behaviours {
             purging_removes_every_trace
             trimming_removes_old_attempts_and_logs
             ephemeral_jobs_are_dropped_unless_they_run
+            jobs_that_are_removed_with_their_parents_are_counted_once
             upkeep_is_bounded_by_its_limit
             histories_of_several_jobs_are_those_of_each
             a_schedule_is_read_back_as_it_was_saved

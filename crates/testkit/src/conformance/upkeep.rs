@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Change, Filter, Heartbeat, JobId, LogLevel, LogLine, Page, ProgressReport, RetentionPolicy, Status, Timestamp,
-    Unique, Verb, WorkerId, limits,
+    Change, Ends, Filter, Heartbeat, JobId, LogLevel, LogLine, NewJob, NewWorkflow, Page, ProgressReport,
+    RetentionPolicy, Status, Timestamp, Unique, Verb, WorkerId, WorkflowId, limits,
 };
 
 use crate::{
@@ -161,6 +161,28 @@ pub async fn ephemeral_jobs_are_dropped_unless_they_run(fx: &Fixture) {
     fx.pass(60);
     assert!(fx.claim(fx.worker(), 1).await.is_empty());
     assert!(!fx.store.enqueue(vec![fx.new_job(|spec| spec.unique_key = Some("k".into()))]).await.unwrap()[0].existing);
+}
+
+pub async fn jobs_that_are_removed_with_their_parents_are_counted_once(fx: &Fixture) {
+    let id = WorkflowId::from_bits(7);
+    let member = |node: &str, ephemeral: bool, parents: &[&NewJob]| NewJob {
+        parents: parents.iter().map(|parent| parent.id).collect(),
+        ..fx.new_job(|spec| {
+            (spec.workflow_id, spec.ephemeral) = (Some(id), ephemeral);
+            spec.options.node = Some(node.into());
+        })
+    };
+    let first = member("first", true, &[]);
+    let child = member("child", true, &[&first]);
+    // Is cancelled by the end of its parent; its own child is removed.
+    let kept = member("kept", false, &[&first]);
+    let grandchild = member("grandchild", true, &[&kept]);
+    let (new, cancelled) = (NewWorkflow { id, name: "nightly".into(), created_by: None }, kept.id);
+    fx.store.submit(new, vec![first, child, kept, grandchild]).await.unwrap();
+    assert_eq!(fx.store.drop_ephemeral(Timestamp::MAX, 100).await.unwrap(), 3);
+    assert_eq!(fx.job(cancelled).await.status, Status::Cancelled);
+    let ends = fx.store.workflow(id).await.unwrap().unwrap().ends;
+    assert_eq!(ends, Ends { total: 4, cancelled: 4, ..Ends::default() });
 }
 
 pub async fn histories_of_several_jobs_are_those_of_each(fx: &Fixture) {

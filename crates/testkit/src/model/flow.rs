@@ -160,6 +160,8 @@ impl State {
 
     /// Jobs are about to be removed: to their children, they are deleted.
     pub(super) fn lose(&mut self, now: Timestamp, gone: &[JobId]) {
+        // A job that is removed together with its parent must not be cancelled, and counted, by the parent's end too.
+        self.dependencies.retain(|edge| !gone.contains(&edge.child));
         for id in gone {
             let Some(status) = self.find(*id).map(|record| record.job.status) else { continue };
             if status != Status::Deleted {
@@ -167,7 +169,7 @@ impl State {
             }
         }
         self.follow(now);
-        self.dependencies.retain(|edge| !gone.contains(&edge.parent) && !gone.contains(&edge.child));
+        self.dependencies.retain(|edge| !gone.contains(&edge.parent));
         self.nodes.retain(|_, job| !gone.contains(job));
     }
 

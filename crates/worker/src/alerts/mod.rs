@@ -75,7 +75,7 @@ impl Alerts {
             timing: AlertTiming {
                 gather: Duration::from_secs(10),
                 hold: Duration::from_secs(30),
-                remind: Duration::from_secs(3_600),
+                reminder_interval: Duration::from_secs(3_600),
             },
             check_interval: Duration::from_secs(5),
             dashboard: None,
@@ -110,8 +110,8 @@ impl Alerts {
     }
 
     /// Interval of reminders while a condition continues; one hour by default.
-    pub const fn remind_every(mut self, period: Duration) -> Self {
-        self.timing.remind = period;
+    pub const fn reminder_interval(mut self, period: Duration) -> Self {
+        self.timing.reminder_interval = period;
         self
     }
 
@@ -144,7 +144,7 @@ impl Alerts {
         }
         check::duration("gather", self.timing.gather, Duration::ZERO, DURATION_MAX)?;
         check::duration("hold", self.timing.hold, Duration::ZERO, DURATION_MAX)?;
-        check::duration("remind", self.timing.remind, second, DURATION_MAX)?;
+        check::duration("reminder_interval", self.timing.reminder_interval, second, DURATION_MAX)?;
         check::duration("check_interval", self.check_interval, limits::LEASE_MIN, Duration::from_secs(3_600))?;
         if let Some(url) = &self.dashboard
             && !(url.starts_with("https://") || url.starts_with("http://"))

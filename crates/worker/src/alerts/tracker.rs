@@ -31,7 +31,7 @@ pub(crate) struct AlertTiming {
     /// Time for which a condition must last before its alert, and be absent before the alert of its end.
     pub(crate) hold: Duration,
     /// Time between two alerts about one condition.
-    pub(crate) remind: Duration,
+    pub(crate) reminder_interval: Duration,
 }
 
 /// Follows the state of alerts: which were sent, and which are due.
@@ -209,7 +209,7 @@ impl KnownCondition {
         self.gone_at = None;
         let state = match self.alerted_at {
             None if now.since(self.since) >= timing.hold => AlertState::Raised,
-            Some(at) if now.since(at) >= timing.remind => AlertState::Reminder,
+            Some(at) if now.since(at) >= timing.reminder_interval => AlertState::Reminder,
             _ => return None,
         };
         self.alerted_at = Some(now);
@@ -285,7 +285,7 @@ mod tests {
     const TIMING: AlertTiming = AlertTiming {
         gather: Duration::from_secs(10),
         hold: Duration::from_secs(30),
-        remind: Duration::from_secs(3_600),
+        reminder_interval: Duration::from_secs(3_600),
     };
 
     fn at(seconds: u64) -> Timestamp {

@@ -9,7 +9,7 @@ use std::{
 use punctual_client::admin::is_live;
 use punctual_core::{
     Error, Filter, Job, Json, Page, Schedule, ScheduleId, ScheduleSave, ScheduleSpec, Spec, Status, Store, StoreResult,
-    Timestamp, WorkerRecord, schedule::MEMORY_OF_ALERTS,
+    Timestamp, WorkerRecord, schedule::ALERT_STATE_SCHEDULE,
 };
 use tokio::time;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,7 @@ pub(crate) async fn watch_on(alert_queue: Arc<AlertQueue>, owner: String, done: 
 
 /// Checks once and returns the new alerts: stored when this returns, unless another worker was faster.
 pub(crate) async fn check_once(alert_queue: &AlertQueue) -> Result<Vec<Alert>, Error> {
-    let (store, known) = (alert_queue.store(), alert_queue.store().schedule(MEMORY_OF_ALERTS.to_owned()).await?);
+    let (store, known) = (alert_queue.store(), alert_queue.store().schedule(ALERT_STATE_SCHEDULE.to_owned()).await?);
     let now = store.now();
     let mut tracker = known.as_ref().map_or_else(|| AlertTracker::beginning(now), |known| read_tracker(known, now));
     let before = known.as_ref().map(|_| tracker.clone());
@@ -98,7 +98,7 @@ fn stored_tracker(
 ) -> Result<Schedule, Error> {
     let unwritable = |error: serde_json::Error| punctual_core::StoreError::Other(error.to_string());
     let payload = Json::of(tracker).map_err(unwritable)?;
-    let mut spec = ScheduleSpec::new(MEMORY_OF_ALERTS, "@yearly", Spec::new(ALERT_JOB, payload));
+    let mut spec = ScheduleSpec::new(ALERT_STATE_SCHEDULE, "@yearly", Spec::new(ALERT_JOB, payload));
     spec.description = Some("State of alerts. It never runs.".to_owned());
     spec.ends_at = Some(Timestamp::MIN);
     let first = || Schedule {
@@ -188,7 +188,7 @@ async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Tim
     let live: Vec<&WorkerRecord> = workers.iter().filter(|worker| is_live(worker, now)).collect();
     let mut unserved_names: Vec<(&String, &String, u64)> = Vec::new();
     for queue in queues {
-        let unserved = lanes[*queue].iter().filter(|(name, _)| !live.iter().any(|worker| serves(worker, queue, name)));
+        let unserved = lanes[*queue].iter().filter(|(name, _)| !live.iter().any(|worker| worker.runs(queue, name)));
         unserved_names.extend(unserved.map(|(name, queued)| (*queue, name, *queued)));
     }
     unserved_names.truncate(CHECKED_MAX);
@@ -204,11 +204,6 @@ async fn unserved(store: &dyn Store, lanes: &Lanes, queues: &[&String], now: Tim
         }
     }
     Ok(conditions.into_values().collect())
-}
-
-fn serves(worker: &WorkerRecord, queue: &String, name: &String) -> bool {
-    let includes = |list: &[String], name| list.is_empty() || list.contains(name);
-    includes(&worker.heartbeat.queues, queue) && includes(&worker.heartbeat.names, name)
 }
 
 /// Queues whose oldest job exceeds its maximum delay.

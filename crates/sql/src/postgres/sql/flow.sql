@@ -106,6 +106,10 @@ inserted_pending as (
     select user_id, name, -count(*) from updated_jobs where user_id is not null group by user_id, name)
 select 1
 
+-- name: delete_dependencies
+-- Deletes the dependencies of jobs on their parents. In: ids. Index: punctual_dependencies_child.
+delete from punctual_dependencies d using unnest($1::uuid[]) u (id) where d.child = any (array[u.id])
+
 -- name: insert_workflow
 -- Stores a workflow. In: the time (or null), id, name, the submitter, the number of jobs.
 insert into punctual_workflows (id, name, created_by, created_at, updated_at, total)

@@ -6,7 +6,7 @@ select queue, name, status, count(*) from punctual_jobs_now group by queue, name
 -- The actual number of unfinished jobs by user and name. Reads everything.
 select user_id, name, count(*) from punctual_jobs where user_id is not null and finished_at is null group by user_id, name
 
--- name: check_places
+-- name: check_indexes
 -- The number of jobs without a row in the tables that claims read, and of rows there without a matching job. Reads everything.
 select
     (select count(*) from punctual_jobs_now j where j.status = 'queued' and not exists (select 1 from punctual_ready r
