@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask test | bench | tidy | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

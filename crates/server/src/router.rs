@@ -63,7 +63,7 @@ pub(crate) fn routes() -> Vec<Route> {
         // Workers and locks.
         get("/v1/workers", Read, "List workers", work::workers),
         get("/v1/locks", Read, "List held locks", locks::list),
-        delete("/v1/locks/{name}", Admin, "Free a lock held by any owner", locks::free),
+        delete("/v1/locks/{name}", Admin, "Release a lock of any owner", locks::free),
         post("/v1/locks/{name}/acquire", Work, "Acquire or extend a lock", locks::acquire),
         post("/v1/locks/{name}/release", Work, "Release a lock", locks::release),
         // Remote workers.

@@ -16,6 +16,7 @@
 //! | raise alerts | `alerts`: [`Alerts`] |
 //! | run programs as handlers | `program`: [`Program`] |
 //! | supervise worker processes, and restart them when they die | `process`: [`Supervisor`], [`Supervised`] |
+//! | count what a worker does, and report it as metrics | `stats`: [`Stats`] |
 //! | start and stop the worker | `worker`: [`Worker`], [`RunningWorker`]; state that its parts share: `shared` |
 //! | run a worker step by step, for tests | `manual`: [`ManualWorker`] |
 
@@ -38,6 +39,7 @@ mod settler;
 mod shared;
 mod slot;
 mod span;
+mod stats;
 mod ticker;
 mod worker;
 
@@ -50,5 +52,6 @@ pub use process::{RunningSupervisor, Supervised, Supervisor};
 #[cfg(unix)]
 pub use program::{Program, ProgramHandler, ProgramLimits, ResultFrom, STOP_GRACE_MAX};
 pub use registry::{Handler, HandlerResult};
-pub use shared::{QueueOrder, Stats};
+pub use shared::QueueOrder;
+pub use stats::Stats;
 pub use worker::{RunningWorker, Worker, WorkerBuilder};

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{self, Duration},
 };
@@ -11,7 +11,6 @@ use std::{
 use futures_util::FutureExt;
 use punctual_client::{ProgressSink, Punctual, admin::Retention};
 use punctual_core::{AttemptId, ProgressReport, Store, WorkerId};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
@@ -25,6 +24,7 @@ use crate::{
     outbox::Outbox,
     registry::Registry,
     running::{Begun, ClaimTimes, Execution, Running},
+    stats::{Counters, Stats},
 };
 
 /// Maximum grace period of handlers when the process must end soon.
@@ -122,67 +122,6 @@ impl Load {
     pub(crate) fn is_empty_since(self, claims: u64) -> bool {
         let proves = |start: ClaimStart| start.settled_times == self.settled_times && start.claim > claims;
         self.unsettled == 0 && self.empty_claim.is_some_and(proves)
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) claimed: AtomicU64,
-    pub(crate) succeeded: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) died: AtomicU64,
-    pub(crate) released: AtomicU64,
-    pub(crate) stale: AtomicU64,
-    pub(crate) lost_leases: AtomicU64,
-    pub(crate) reaped: AtomicU64,
-    pub(crate) occurrences: AtomicU64,
-    pub(crate) misfires: AtomicU64,
-}
-
-/// Statistics of a worker since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Stats {
-    /// Jobs that were claimed.
-    pub claimed: u64,
-    /// Executions that succeeded.
-    pub succeeded: u64,
-    /// Executions that failed and will be retried.
-    pub failed: u64,
-    /// Executions that failed for the last time.
-    pub died: u64,
-    /// Executions that were released or snoozed.
-    pub released: u64,
-    /// Settlements that were rejected because they came too late.
-    pub stale: u64,
-    /// Executions whose lease was lost or whose job was cancelled while their handler ran.
-    pub lost_leases: u64,
-    /// Jobs of lost workers that were requeued.
-    pub reaped: u64,
-    /// Occurrences of schedules that were enqueued.
-    pub occurrences: u64,
-    /// Misfires of schedules that were found.
-    pub misfires: u64,
-    /// Executions that are not settled yet.
-    pub running: u64,
-}
-
-impl Stats {
-    /// The sum of two statistics.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            claimed: self.claimed + other.claimed,
-            succeeded: self.succeeded + other.succeeded,
-            failed: self.failed + other.failed,
-            died: self.died + other.died,
-            released: self.released + other.released,
-            stale: self.stale + other.stale,
-            lost_leases: self.lost_leases + other.lost_leases,
-            reaped: self.reaped + other.reaped,
-            occurrences: self.occurrences + other.occurrences,
-            misfires: self.misfires + other.misfires,
-            running: self.running + other.running,
-        }
     }
 }
 
@@ -402,22 +341,7 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let Counters { claimed, succeeded, failed, died, released, stale, lost_leases, reaped, occurrences, misfires } =
-            &self.counters;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Stats {
-            claimed: read(claimed),
-            succeeded: read(succeeded),
-            failed: read(failed),
-            died: read(died),
-            released: read(released),
-            stale: read(stale),
-            lost_leases: read(lost_leases),
-            reaped: read(reaped),
-            occurrences: read(occurrences),
-            misfires: read(misfires),
-            running: self.running().unsettled_count() as u64,
-        }
+        self.counters.stats(self.running().unsettled_count() as u64)
     }
 }
 

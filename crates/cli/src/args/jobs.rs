@@ -1,7 +1,7 @@
 //! `punctual jobs`.
 
 use clap::{Args, Subcommand};
-use punctual::{JobId, Status};
+use punctual::{Filter, JobId, Status, Timestamp};
 
 use crate::format::{Past, parse_past};
 
@@ -88,4 +88,21 @@ pub(crate) struct FilterArgs {
     /// End of the period: 1h, or a time
     #[arg(long, value_parser = parse_past, value_name = "TIME")]
     pub(crate) until: Option<Past>,
+}
+
+impl FilterArgs {
+    /// The filter for the store; relative times are before `now`.
+    pub(crate) fn filter(&self, now: Timestamp) -> Filter {
+        Filter {
+            statuses: self.status.clone(),
+            queue: self.queue.clone(),
+            name: self.name.clone(),
+            user_id: self.user.clone(),
+            correlation_id: self.correlation.clone(),
+            tag: self.tag.clone(),
+            schedule: self.schedule.clone(),
+            since: self.since.map(|past| past.from(now)),
+            until: self.until.map(|past| past.from(now)),
+        }
+    }
 }

@@ -16,7 +16,7 @@ use punctual_bench::Scenario;
 pub(crate) use self::{
     enqueue::{Enqueue, OptionArgs},
     http::{ListenArgs, TokensCommand},
-    jobs::{FilterArgs, Jobs, ListJobs, Selection},
+    jobs::{Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
     workflows::{ListWorkflows, Workflows},

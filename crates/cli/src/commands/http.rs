@@ -6,10 +6,7 @@ use std::{
 };
 
 use anyhow::{Error, Result};
-use punctual::{
-    Punctual, Stats,
-    core::{StoreError, store::Metric},
-};
+use punctual::{Punctual, Stats, core::StoreError};
 use punctual_server::{RunningServer, Server, Tls};
 
 use tokio::time;
@@ -50,7 +47,7 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerS
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
     let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
-    let server = server.metrics(move || metrics(stats.now()));
+    let server = server.metrics(move || stats.now().metrics());
     Ok(Some(server.start(address).await?))
 }
 
@@ -64,28 +61,4 @@ pub(crate) async fn stop_after(ended: &Result<()>, server: Option<RunningServer>
         time::sleep(FAILURE_SHOWN).await;
     }
     server.stop(DRAIN).await;
-}
-
-fn metrics(stats: Stats) -> Vec<Metric> {
-    let total = |name, about, count: u64| Metric::new(name, about, count as f64);
-    vec![
-        total("punctual_worker_claimed_total", "Jobs claimed by the workers of this server.", stats.claimed),
-        total(
-            "punctual_worker_stale_settles_total",
-            "Settlements by these workers that were too late to take effect.",
-            stats.stale,
-        ),
-        total(
-            "punctual_worker_lost_leases_total",
-            "Leases that these workers lost, or jobs that were cancelled while they ran.",
-            stats.lost_leases,
-        ),
-        total("punctual_worker_reaped_total", "Jobs of lost workers that were returned to the queue.", stats.reaped),
-        total(
-            "punctual_schedule_occurrences_total",
-            "Occurrences of schedules that these workers enqueued.",
-            stats.occurrences,
-        ),
-        total("punctual_schedule_misfires_total", "Misfires of schedules that these workers detected.", stats.misfires),
-    ]
 }

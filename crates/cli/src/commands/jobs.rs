@@ -14,7 +14,7 @@ use punctual::{
 use serde_json::json;
 
 use crate::{
-    args::{Cli, FilterArgs, Jobs, ListJobs, Selection},
+    args::{Cli, Jobs, ListJobs, Selection},
     commands::{print_json, progress_bar, show},
     config::{Config, actor},
     exit::Usage,
@@ -33,21 +33,6 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Jobs) -> Result<()> {
         Jobs::Cancel(selection) => act(cli, &punctual, Verb::Cancel, selection).await,
         Jobs::Delete(selection) => act(cli, &punctual, Verb::Delete, selection).await,
         Jobs::Run(selection) => act(cli, &punctual, Verb::RunNow, selection).await,
-    }
-}
-
-fn filter_of(punctual: &Punctual, args: &FilterArgs) -> Filter {
-    let now = punctual.store().now();
-    Filter {
-        statuses: args.status.clone(),
-        queue: args.queue.clone(),
-        name: args.name.clone(),
-        user_id: args.user.clone(),
-        correlation_id: args.correlation.clone(),
-        tag: args.tag.clone(),
-        schedule: args.schedule.clone(),
-        since: args.since.map(|past| past.from(now)),
-        until: args.until.map(|past| past.from(now)),
     }
 }
 
@@ -70,7 +55,7 @@ async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
 
 /// Lists jobs. A page of the store may be short although more jobs follow; pages are read until the list is full.
 async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) -> Result<()> {
-    let (wanted, filter) = (args.limit, filter_of(punctual, &args.filter));
+    let (wanted, filter) = (args.limit, args.filter.filter(punctual.store().now()));
     let mut page = Page { limit: wanted.min(limits::PAGE_MAX_JOBS), after: args.after.clone() };
     let mut jobs = Vec::new();
     let next = loop {
@@ -120,7 +105,7 @@ pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
 }
 
 async fn act(cli: &Cli, punctual: &Punctual, verb: Verb, selection: &Selection) -> Result<()> {
-    let filter = filter_of(punctual, &selection.filter);
+    let filter = selection.filter.filter(punctual.store().now());
     match (selection.ids.is_empty(), filter == Filter::default()) {
         (true, true) => Err(Usage(format!("name the jobs to {verb}, or a filter such as --status or --name")).into()),
         (true, false) => act_on_many(cli, punctual, BulkChange { verb, filter }, selection).await,

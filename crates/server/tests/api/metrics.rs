@@ -91,7 +91,7 @@ async fn the_grafana_dashboard_uses_only_existing_metrics() {
         given.extend(suffixes.iter().map(|suffix| format!("{name}{suffix}")));
     }
     // The metrics of engines and workers are not collected in this process; each of these files lists its names.
-    for file in ["cli/src/commands/http.rs", "redis/src/store.rs", "sql/src/postgres/session.rs"] {
+    for file in ["worker/src/stats.rs", "redis/src/store.rs", "sql/src/postgres/session.rs"] {
         let source = read(&format!("crates/{file}"));
         let metrics = source.split("Metric::new").skip(1).flat_map(|after| after.split('"').skip(1).step_by(2));
         given.extend(metrics.flat_map(named).map(str::to_owned));

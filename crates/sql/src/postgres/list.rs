@@ -127,10 +127,9 @@ impl Candidate {
             (Some(selected), Some(found)) => Some(selected == found),
         };
         let status = self.status.map(|status| filter.selects_status(status));
-        let user = is_selected(&filter.user_id, None);
-        let (correlation, tag) = (is_selected(&filter.correlation_id, None), is_selected(&filter.tag, None));
+        let labels = label_of(filter).is_none().then_some(true);
         let (queue, name) = (is_selected(&filter.queue, queue), is_selected(&filter.name, name));
-        let all = [status, queue, name, user, correlation, tag, is_selected(&filter.schedule, None)];
+        let all = [status, queue, name, labels];
         if all.contains(&Some(false)) {
             Some(false)
         } else {
