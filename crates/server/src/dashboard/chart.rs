@@ -11,7 +11,7 @@ use super::components;
 /// Dimensions of a chart in SVG units.
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 168.0;
-const LEFT: f64 = 52.0;
+const LEFT: f64 = 64.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 22.0;
