@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use punctual_core::{JobId, Json, NewNotification, Notification, StoreResult};
 
-use super::{edit::Edit, rows, statements as sql};
+use super::{
+    edit::{Edit, SingleEdit},
+    rows, statements as sql,
+};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn notify(edit: Edit<'_>, messages: &[NewNotification]) -> StoreResult<Vec<Notification>> {
+pub(crate) fn notify(edit: SingleEdit<'_>, messages: &[NewNotification]) -> StoreResult<Vec<Notification>> {
     let store = |new: &NewNotification| {
         let job = new.job.map(JobId::to_bytes);
-        let id = edit.db.only(
-            sql::INSERT_NOTIFICATION,
-            params![new.user_id, new.message.as_str(), job, edit.now.as_micros()],
-            |row| row.get(0),
-        )?;
-        Ok(Notification::new(id, new.clone(), edit.now))
+        let stored = |row: &dyn Row| Ok(Notification::new(row.get(0)?, new.clone(), rows::instant(row, 1)?));
+        edit.db.only(sql::INSERT_NOTIFICATION, params![new.user_id, new.message.as_str(), job, edit.at()], stored)
     };
     messages.iter().map(store).collect()
 }

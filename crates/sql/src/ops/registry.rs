@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use punctual_core::{Heartbeat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
 
-use super::{edit::Edit, rows, slots, statements as sql, tx::Tx};
+use super::{edit::SingleEdit, rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
 
-pub(crate) fn heartbeat(edit: Edit<'_>, heartbeat: &Heartbeat) -> StoreResult<()> {
+pub(crate) fn heartbeat(edit: SingleEdit<'_>, heartbeat: &Heartbeat) -> StoreResult<()> {
     let (queues, names) = (rows::text(&heartbeat.queues)?, rows::text(&heartbeat.names)?);
     let Heartbeat { host, pid, concurrency, running, .. } = heartbeat;
-    let (id, now) = (heartbeat.id.to_bytes(), edit.now.as_micros());
+    let (id, at) = (heartbeat.id.to_bytes(), edit.at());
     let registered_by = heartbeat.registered_by.map(TokenId::to_bytes);
-    edit.db.write(sql::HEARTBEAT, params![id, host, pid, queues, names, concurrency, running, now, registered_by])
+    edit.db.write(sql::HEARTBEAT, params![id, host, pid, queues, names, concurrency, running, at, registered_by])
 }
 
 pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize> {
@@ -42,24 +42,24 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
     Ok(WorkerRecord { heartbeat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
 }
 
-pub(crate) fn lock(edit: Edit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
-    let (now, expires_at) = (edit.now.as_micros(), edit.now.after(ttl));
-    let token: Option<u64> =
-        edit.db.one(sql::LOCK, params![name, owner, now, expires_at.as_micros()], |row| row.get(0))?;
-    Ok(token.map(|token| Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at }))
+pub(crate) fn lock(edit: SingleEdit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
+    edit.db.one(sql::LOCK, params![name, owner, edit.at(), ttl.as_micros() as i64], |row| {
+        let (token, expires_at) = (row.get(0)?, rows::instant(row, 1)?);
+        Ok(Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at })
+    })
 }
 
-pub(crate) fn extend_lock(edit: Edit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
-    let (now, until) = (edit.now.as_micros(), edit.now.after(ttl).as_micros());
-    Ok(edit.db.execute(sql::EXTEND_LOCK, params![name, owner, now, until])? == 1)
+pub(crate) fn extend_lock(edit: SingleEdit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
+    Ok(edit.db.execute(sql::EXTEND_LOCK, params![name, owner, edit.at(), ttl.as_micros() as i64])? == 1)
 }
 
-pub(crate) fn unlock(edit: Edit<'_>, name: &str, owner: &str) -> StoreResult<bool> {
-    Ok(edit.db.execute(sql::UNLOCK, params![name, owner, edit.now.as_micros()])? == 1)
+pub(crate) fn unlock(edit: SingleEdit<'_>, name: &str, owner: &str) -> StoreResult<bool> {
+    Ok(edit.db.execute(sql::UNLOCK, params![name, owner, edit.at()])? == 1)
 }
 
-pub(crate) fn locks(db: &dyn Db, now: Timestamp) -> StoreResult<Vec<Lock>> {
-    db.all(sql::LOCKS, params![now.as_micros()], |row| {
+/// The locks that are held at a time; if none is given, at the server's own.
+pub(crate) fn locks(db: &dyn Db, at: Option<Timestamp>) -> StoreResult<Vec<Lock>> {
+    db.all(sql::LOCKS, params![at.map(|at| at.as_micros())], |row| {
         Ok(Lock { name: row.get(0)?, owner: row.get(1)?, token: row.get(2)?, expires_at: rows::instant(row, 3)? })
     })
 }

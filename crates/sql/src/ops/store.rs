@@ -238,7 +238,7 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl WorkerStore for $store {
             async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::heartbeat(tx.edit(), &heartbeat)).await
+                self.write_soon(move |tx| registry::heartbeat(tx.edit().single(), &heartbeat)).await
             }
 
             async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
@@ -257,20 +257,20 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl LockStore for $store {
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-                self.write(move |tx| registry::lock(tx.edit(), &name, &owner, ttl)).await
+                self.write(move |tx| registry::lock(tx.edit().single(), &name, &owner, ttl)).await
             }
 
             async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-                self.write(move |tx| registry::extend_lock(tx.edit(), &name, &owner, ttl)).await
+                self.write(move |tx| registry::extend_lock(tx.edit().single(), &name, &owner, ttl)).await
             }
 
             async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-                self.write(move |tx| registry::unlock(tx.edit(), &name, &owner)).await
+                self.write(move |tx| registry::unlock(tx.edit().single(), &name, &owner)).await
             }
 
             async fn locks(&self) -> StoreResult<Vec<Lock>> {
                 let now = self.now();
-                self.read(move |db| registry::locks(db, now)).await
+                self.read(move |db| registry::locks(db, Some(now))).await
             }
         }
 
@@ -279,7 +279,7 @@ macro_rules! store_by_operations {
             async fn notify(&self, messages: Vec<NewNotification>) -> StoreResult<Vec<Notification>> {
                 self.write(move |tx| {
                     tx.jobs_changed = !messages.is_empty();
-                    notifications::notify(tx.edit(), &messages)
+                    notifications::notify(tx.edit().single(), &messages)
                 })
                 .await
             }
@@ -317,7 +317,7 @@ macro_rules! store_by_operations {
             }
 
             async fn clear_tokens(&self) -> StoreResult<()> {
-                self.write(move |tx| tokens::clear(tx.edit())).await
+                self.write(move |tx| tokens::clear(tx.edit().single())).await
             }
 
             async fn idempotent_request(
@@ -326,7 +326,7 @@ macro_rules! store_by_operations {
                 fingerprint: [u8; 32],
                 seed: u64,
             ) -> StoreResult<IdempotentRequest> {
-                self.write(move |tx| tokens::once(tx.edit(), &key, fingerprint, seed)).await
+                self.write(move |tx| tokens::once(tx.edit().single(), &key, fingerprint, seed)).await
             }
         }
 

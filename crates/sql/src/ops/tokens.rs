@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use punctual_core::{IdempotentRequest, Role, StoreResult, Token, TokenId, limits};
 
-use super::{edit::Edit, rows, statements as sql};
+use super::{
+    edit::{Edit, SingleEdit},
+    rows, statements as sql,
+};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn add(db: &dyn Db, token: &Token) -> StoreResult<()> {
@@ -48,14 +51,18 @@ pub(crate) fn remove(edit: Edit<'_>, id: TokenId) -> StoreResult<bool> {
 }
 
 /// Removes all tokens, unless one is valid.
-pub(crate) fn clear(edit: Edit<'_>) -> StoreResult<()> {
-    edit.db.write(sql::CLEAR_TOKENS, params![edit.now.as_micros()])
+pub(crate) fn clear(edit: SingleEdit<'_>) -> StoreResult<()> {
+    edit.db.write(sql::CLEAR_TOKENS, params![edit.at()])
 }
 
 /// Stores a request, unless its key exists; returns the stored request of this key.
-pub(crate) fn once(edit: Edit<'_>, key: &str, fingerprint: [u8; 32], seed: u64) -> StoreResult<IdempotentRequest> {
-    let now = edit.now.as_micros();
-    edit.db.only(sql::IDEMPOTENT_REQUEST, params![key, fingerprint, now, seed.cast_signed()], |row| {
+pub(crate) fn once(
+    edit: SingleEdit<'_>,
+    key: &str,
+    fingerprint: [u8; 32],
+    seed: u64,
+) -> StoreResult<IdempotentRequest> {
+    edit.db.only(sql::IDEMPOTENT_REQUEST, params![key, fingerprint, edit.at(), seed.cast_signed()], |row| {
         let seed = row.get::<i64>(2)?.cast_unsigned();
         Ok(IdempotentRequest { fingerprint: row.get(0)?, at: rows::instant(row, 1)?, seed })
     })

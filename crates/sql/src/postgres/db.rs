@@ -164,12 +164,17 @@ fn value_of(raw: PgValueRef<'_>) -> Result<Value<'_>, BoxDynError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use punctual_core::{Timestamp, TokenId};
 
     use super::*;
     use crate::{
         db::params,
-        ops::{edit::Edit, registry, statements, tokens},
+        ops::{
+            edit::{Edit, SingleEdit},
+            registry, statements, tokens,
+        },
     };
 
     #[test]
@@ -186,11 +191,28 @@ mod tests {
         assert_eq!(name(&[changed(0), changed(0)]), "Ok(false)");
     }
 
+    /// The first statement of an operation that is given no time.
+    fn first_statement(operation: impl Fn(SingleEdit<'_>) -> StoreResult<()>) -> Option<&'static str> {
+        match attempt(|db| operation(SingleEdit { db, at: None }), &[]) {
+            ControlFlow::Continue(call) => Some(call.text),
+            ControlFlow::Break(_) => None,
+        }
+    }
+
+    #[test]
+    fn an_operation_of_one_statement_does_not_ask_for_the_time_first() {
+        let takes_time = |text: Option<&str>| text.is_some_and(|text| text.contains("::timestamptz, now())"));
+        let ttl = Duration::from_secs(1);
+        assert!(takes_time(first_statement(|edit| registry::lock(edit, "a", "b", ttl).map(drop))));
+        assert!(takes_time(first_statement(|edit| tokens::once(edit, "a", [0; 32], 1).map(drop))));
+        assert!(takes_time(first_statement(tokens::clear)));
+    }
+
     #[test]
     fn a_value_of_another_type_is_an_error() {
         let wrong = |db: &dyn Db| db.execute(statements::UNLOCK, params!["a", "b", "now"]);
         assert!(matches!(attempt(wrong, &[]), ControlFlow::Break(Err(StoreError::Other(_)))));
-        let unlock = |db: &dyn Db| registry::unlock(Edit { db, now: Timestamp::MIN }, "a", "b");
+        let unlock = |db: &dyn Db| registry::unlock(SingleEdit { db, at: None }, "a", "b");
         assert!(matches!(attempt(unlock, &[]), ControlFlow::Continue(_)));
     }
 }

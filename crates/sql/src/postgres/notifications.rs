@@ -3,14 +3,16 @@
 use punctual_core::{NewNotification, Notification};
 
 use super::core::Core;
-use crate::ops::{edit::Edit, notifications};
+use crate::ops::notifications;
 
 pub(crate) async fn notify(store: &Core, messages: &[NewNotification]) -> sqlx::Result<Vec<Notification>> {
     if messages.is_empty() {
         return Ok(Vec::new());
     }
-    let notify = |edit: Edit<'_>| notifications::notify(edit, messages);
-    let stored = if messages.len() == 1 { store.edit_one(notify).await? } else { store.edit(notify).await? };
+    let stored = match messages {
+        [_] => store.edit_one(|edit| notifications::notify(edit, messages)).await?,
+        _ => store.edit(|edit| notifications::notify(edit.single(), messages)).await?,
+    };
     store.hints.notify_jobs();
     Ok(stored)
 }

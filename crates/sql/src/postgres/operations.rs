@@ -2,8 +2,11 @@
 
 use punctual_core::StoreResult;
 
-use super::{core::Core, db::serve, session::Unit};
-use crate::{db::Db, ops::edit::Edit};
+use super::{core::Core, db::serve};
+use crate::{
+    db::Db,
+    ops::edit::{Edit, SingleEdit},
+};
 
 impl Core {
     /// Runs an operation of one statement, which is then a transaction of its own.
@@ -16,12 +19,13 @@ impl Core {
         unit.ended(done).await
     }
 
-    /// Like [`run`](Self::run), for an operation that needs the server's time.
+    /// Like [`run`](Self::run), for an operation whose statement takes the server's time.
     pub(crate) async fn edit_one<F, T>(&self, operation: F) -> sqlx::Result<T>
     where
-        F: Fn(Edit<'_>) -> StoreResult<T>,
+        F: Fn(SingleEdit<'_>) -> StoreResult<T>,
     {
-        self.edit_within(self.sessions.single().await?, operation).await
+        let at = self.sessions.clock().map(|clock| clock.0);
+        self.run(|db| operation(SingleEdit { db, at })).await
     }
 
     /// Runs an operation of several statements in a transaction.
@@ -29,13 +33,7 @@ impl Core {
     where
         F: Fn(Edit<'_>) -> StoreResult<T>,
     {
-        self.edit_within(self.sessions.several().await?, operation).await
-    }
-
-    async fn edit_within<F, T>(&self, mut unit: Unit, operation: F) -> sqlx::Result<T>
-    where
-        F: Fn(Edit<'_>) -> StoreResult<T>,
-    {
+        let mut unit = self.sessions.several().await?;
         let done = match self.sessions.now(&mut unit).await {
             Ok(now) => serve(&mut unit, |db| operation(Edit { db, now })).await,
             Err(error) => Err(error),

@@ -18,7 +18,7 @@ use super::{
     change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
     queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
 };
-use crate::ops::{self, edit::Edit};
+use crate::ops;
 
 #[async_trait]
 impl JobReader for PostgresStore {
@@ -188,7 +188,7 @@ impl LockStore for PostgresStore {
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        let locks = self.core.edit_one(|edit| ops::registry::locks(edit.db, edit.now));
+        let locks = self.core.edit_one(|edit| ops::registry::locks(edit.db, edit.at));
         self.answer(Patience::Usual, locks).await
     }
 }
@@ -209,7 +209,7 @@ impl NotificationStore for PostgresStore {
     }
 
     async fn drop_notifications(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, self.core.edit_one(|edit| ops::notifications::drop(edit, after, limit))).await
+        self.answer(Patience::Long, self.core.edit(|edit| ops::notifications::drop(edit, after, limit))).await
     }
 }
 
@@ -237,9 +237,7 @@ impl TokenStore for PostgresStore {
         fingerprint: [u8; 32],
         seed: u64,
     ) -> StoreResult<IdempotentRequest> {
-        // The estimated time is exact enough, and saves a round trip: enqueues over HTTP wait for this.
-        let now = self.core.clock_now();
-        let once = self.core.run(|db| ops::tokens::once(Edit { db, now }, &key, fingerprint, seed));
+        let once = self.core.edit_one(|edit| ops::tokens::once(edit, &key, fingerprint, seed));
         self.answer(Patience::Short, once).await
     }
 }

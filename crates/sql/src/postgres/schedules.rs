@@ -23,7 +23,8 @@ pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<boo
 /// Stores schedules whose jobs' lanes and partitions exist; returns which were stored, and their jobs.
 async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Vec<bool>, Vec<NewJob>)> {
     let mut unit = store.sessions.several().await?;
-    let now = store.sessions.now(&mut unit).await?;
+    // Of the histories; it is also the clock of the time at which a schedule was updated.
+    let now = store.clock_now();
     let stored = serve(&mut unit, |db| schedules::store(Edit { db, now }, saves)).await?;
     let jobs = schedules::jobs_of(saves, &stored);
     if !jobs.is_empty() {

@@ -385,9 +385,10 @@ select j.id, j.name, j.queue, j.status, j.priority, j.run_at, j.attempt, j.run, 
 cross join lateral (select * from {jobs} j where j.scheduled_at = u.scheduled_at and j.id = u.id limit 1) j;
 
 -- name: clear_tokens
--- Deletes all tokens and sessions, unless a token is valid. In: now. The table is small.
+-- Deletes all tokens and sessions, unless a token is valid. In: the time (or null). The table is small.
 delete from punctual_tokens where not exists (
-    select from punctual_tokens valid where valid.session_of is null and (valid.expires_at is null or valid.expires_at > $1::timestamptz)
+    select from punctual_tokens valid
+    where valid.session_of is null and (valid.expires_at is null or valid.expires_at > coalesce($1::timestamptz, now()))
 );
 
 -- name: confirm
@@ -1336,8 +1337,9 @@ cross join lateral (
 where r.lease_until > coalesce($1::timestamptz, now()) or given.id <> all (array(select id from held));
 
 -- name: extend_lock
--- Extends a lock. In: name, owner, now, until. Rows changed: 1 if it was held.
-update punctual_locks set expires_at = $4::timestamptz where name = $1::text and owner = $2::text and expires_at > $3::timestamptz;
+-- Extends a lock. In: name, owner, the time (or null), the lease. Rows changed: 1 if it was held.
+update punctual_locks set expires_at = coalesce($3::timestamptz, now()) + $4::int8 * interval '1 microsecond'
+where name = $1::text and owner = $2::text and expires_at > coalesce($3::timestamptz, now());
 
 -- name: finish alike
 -- Ends executions whose fence holds, of jobs in one partition.
@@ -1506,10 +1508,11 @@ select k.lane, h.queue, h.key, h.turn from unnest($1::int4[]) k (lane) cross joi
     select h.queue, h.key, h.turn from punctual_limit_heads h where h.lane = k.lane order by h.turn, h.run_at, h.id limit $2::int8) h;
 
 -- name: heartbeat
--- Registers a worker, or records its heartbeat. A loss of power may undo it.
+-- Registers a worker, or records its heartbeat. A loss of power may undo it. The time may be null.
 insert into punctual_workers (id, host, pid, queues, names, concurrency, running, started_at, seen_at, registered_by)
 values ($1::uuid, $2::text, $3::int8, array(select json_array_elements_text($4::text::json)),
-    array(select json_array_elements_text($5::text::json)), $6::int8, $7::int8, $8::timestamptz, $8::timestamptz, $9::uuid)
+    array(select json_array_elements_text($5::text::json)), $6::int8, $7::int8, coalesce($8::timestamptz, now()),
+    coalesce($8::timestamptz, now()), $9::uuid)
 on conflict (id) do update set running = excluded.running, seen_at = excluded.seen_at
 returning (select set_config('synchronous_commit', 'off', true));
 
@@ -1542,9 +1545,10 @@ select h.queue, count(*) from (
 group by h.queue;
 
 -- name: idempotent_request
--- Stores a request, unless its key exists. In: key, fingerprint, now, seed. Out: the stored request of this key.
+-- Stores a request, unless its key exists. In: key, fingerprint, the time (or null), seed. Out: the stored request of this key.
 -- If another transaction has just stored the request, the update makes its row visible.
-insert into punctual_idempotency as r (key, fingerprint, at, seed) values ($1::text, $2::bytea, $3::timestamptz, $4::int8)
+insert into punctual_idempotency as r (key, fingerprint, at, seed)
+values ($1::text, $2::bytea, coalesce($3::timestamptz, now()), $4::int8)
 on conflict (key) do update set key = r.key
 returning fingerprint, at, seed;
 
@@ -1594,11 +1598,12 @@ insert into punctual_nodes (workflow, node, job_id) select * from unnest($1::uui
 on conflict (workflow, node) do update set job_id = excluded.job_id;
 
 -- name: insert_notification
--- Stores a message. In: user, message, job, now. Out: its id. Locks: the row with the last id, until the commit.
+-- Stores a message. In: user, message, job, the time (or null). Out: its id and time.
+-- Locks: the row with the last id, until the commit.
 with updated_notifications_last as (update punctual_notifications_last set id = id + 1 returning id)
 insert into punctual_notifications (id, user_id, message, job_id, created_at)
-select id, $1::text, $2::text, $3::uuid, $4::timestamptz from updated_notifications_last
-returning id;
+select id, $1::text, $2::text, $3::uuid, coalesce($4::timestamptz, now()) from updated_notifications_last
+returning id, created_at;
 
 -- name: insert_queue_event
 -- Adds to the history of a queue. In: queue, now, actor, action.
@@ -1854,15 +1859,17 @@ where (w.run_at, w.id) > ($1::timestamptz, $2::uuid) and w.run_at < $3::timestam
 order by w.run_at, w.id limit $4::int8;
 
 -- name: lock
--- Takes a lock that is free, expired or the owner's own. In: name, owner, now, until. Out: its token, or no row.
-insert into punctual_locks as l (name, owner, token, expires_at) values ($1::text, $2::text, 1, $4::timestamptz)
+-- Takes a lock that is free, expired or the owner's own. In: name, owner, the time (or null), the lease. Out: its token and end, or no row.
+insert into punctual_locks as l (name, owner, token, expires_at)
+values ($1::text, $2::text, 1, coalesce($3::timestamptz, now()) + $4::int8 * interval '1 microsecond')
 on conflict (name) do update set owner = excluded.owner, token = l.token + 1, expires_at = excluded.expires_at
-where l.owner is null or l.owner = excluded.owner or l.expires_at <= $3::timestamptz
-returning token;
+where l.owner is null or l.owner = excluded.owner or l.expires_at <= coalesce($3::timestamptz, now())
+returning token, expires_at;
 
 -- name: locks
--- All held locks. In: now.
-select name, owner, token, expires_at from punctual_locks where owner is not null and expires_at > $1::timestamptz order by name;
+-- All held locks. In: the time (or null).
+select name, owner, token, expires_at from punctual_locks
+where owner is not null and expires_at > coalesce($1::timestamptz, now()) order by name;
 
 -- name: logs
 -- The log of a job, oldest line first. In: id, the earliest time, the limit. Index: primary key of the partitions since then.
@@ -2785,9 +2792,9 @@ union all
 (select lane, run_at, id from punctual_due where not dispatched and run_at <= $1::timestamptz order by run_at limit $2::int8);
 
 -- name: unlock
--- Releases a lock. In: name, owner, now. Rows changed: 1 if it was held.
+-- Releases a lock. In: name, owner, the time (or null). Rows changed: 1 if it was held.
 update punctual_locks set owner = null, expires_at = '1970-01-01Z'
-where name = $1::text and owner = $2::text and expires_at > $3::timestamptz;
+where name = $1::text and owner = $2::text and expires_at > coalesce($3::timestamptz, now());
 
 -- name: upcoming
 -- The schedules that run next. In: the time and name to start after, the last time, the limit. Index: punctual_schedules_next.

@@ -1,10 +1,12 @@
 //! Features that only PostgreSQL has: daily partitions, concurrent starts of several processes, a connection pooler,
-//! transactions of applications. And what all of its statements write, compared with core's decisions.
+//! transactions of applications, the server's time. And what all of its statements write, compared with core's
+//! decisions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod days;
 mod effects;
+mod server_time;
 mod tables;
 
 use std::time::Duration;

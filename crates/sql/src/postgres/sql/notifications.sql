@@ -1,9 +1,10 @@
 -- name: insert_notification
--- Stores a message. In: user, message, job, now. Out: its id. Locks: the row with the last id, until the commit.
+-- Stores a message. In: user, message, job, the time (or null). Out: its id and time.
+-- Locks: the row with the last id, until the commit.
 with updated_notifications_last as (update punctual_notifications_last set id = id + 1 returning id)
 insert into punctual_notifications (id, user_id, message, job_id, created_at)
-select id, $1::text, $2::text, $3::uuid, $4::timestamptz from updated_notifications_last
-returning id
+select id, $1::text, $2::text, $3::uuid, coalesce($4::timestamptz, now()) from updated_notifications_last
+returning id, created_at
 
 -- name: notifications
 -- Messages after one, oldest first. In: its id, the limit. Index: the primary key.

@@ -17,9 +17,10 @@ update punctual_tokens set expires_at = $2::timestamptz where id = $1::uuid and 
 delete from punctual_tokens where session_of = $1::uuid or id = $1::uuid and session_of is not null
 
 -- name: clear_tokens
--- Deletes all tokens and sessions, unless a token is valid. In: now. The table is small.
+-- Deletes all tokens and sessions, unless a token is valid. In: the time (or null). The table is small.
 delete from punctual_tokens where not exists (
-    select from punctual_tokens valid where valid.session_of is null and (valid.expires_at is null or valid.expires_at > $1::timestamptz)
+    select from punctual_tokens valid
+    where valid.session_of is null and (valid.expires_at is null or valid.expires_at > coalesce($1::timestamptz, now()))
 )
 
 -- name: prune_tokens
@@ -29,9 +30,10 @@ delete from punctual_tokens where expires_at <= $1::timestamptz and (
 )
 
 -- name: idempotent_request
--- Stores a request, unless its key exists. In: key, fingerprint, now, seed. Out: the stored request of this key.
+-- Stores a request, unless its key exists. In: key, fingerprint, the time (or null), seed. Out: the stored request of this key.
 -- If another transaction has just stored the request, the update makes its row visible.
-insert into punctual_idempotency as r (key, fingerprint, at, seed) values ($1::text, $2::bytea, $3::timestamptz, $4::int8)
+insert into punctual_idempotency as r (key, fingerprint, at, seed)
+values ($1::text, $2::bytea, coalesce($3::timestamptz, now()), $4::int8)
 on conflict (key) do update set key = r.key
 returning fingerprint, at, seed
 

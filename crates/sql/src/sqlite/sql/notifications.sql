@@ -1,6 +1,6 @@
 -- name: insert_notification
--- Stores a message. In: user, message, job, now. Out: its id.
-insert into punctual_notifications (user_id, message, job_id, created_at) values (?1, ?2, ?3, ?4) returning id
+-- Stores a message. In: user, message, job, now. Out: its id and time.
+insert into punctual_notifications (user_id, message, job_id, created_at) values (?1, ?2, ?3, ?4) returning id, created_at
 
 -- name: notifications
 -- Messages after one, oldest first. In: its id, the limit.
