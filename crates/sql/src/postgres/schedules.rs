@@ -1,6 +1,7 @@
 //! Schedules that are saved with their jobs; the other operations are `ops::schedules`.
 
 use punctual_core::{NewJob, ScheduleSave, StoreError};
+use sqlx::PgConnection;
 
 use super::{
     core::Core,
@@ -23,14 +24,22 @@ pub(crate) async fn save(store: &Core, saves: &[ScheduleSave]) -> Result<Vec<boo
 /// Stores schedules whose jobs' lanes and partitions exist; returns which were stored, and their jobs.
 async fn save_prepared(store: &Core, saves: &[ScheduleSave]) -> sqlx::Result<(Vec<bool>, Vec<NewJob>)> {
     let mut unit = store.sessions.several().await?;
-    // Of the histories; it is also the clock of the time at which a schedule was updated.
+    let saved = save_within(store, &mut unit, saves).await;
+    unit.ended(saved).await
+}
+
+async fn save_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    saves: &[ScheduleSave],
+) -> sqlx::Result<(Vec<bool>, Vec<NewJob>)> {
+    // Of the histories. The time at which a schedule was updated is of the same clock.
     let now = store.clock_now();
-    let stored = serve(&mut unit, |db| schedules::store(Edit { db, now }, saves)).await?;
+    let stored = serve(connection, |db| schedules::store(Edit { db, now }, saves)).await?;
     let jobs = schedules::jobs_of(saves, &stored);
     if !jobs.is_empty() {
         let enqueue = Enqueue { store, ids: Ids::Unknown, dispatched_by: store.dispatched_by() };
-        enqueue.run(&mut unit, &jobs).await?;
+        enqueue.run(connection, &jobs).await?;
     }
-    unit.done().await?;
     Ok((stored, jobs))
 }
