@@ -1,8 +1,6 @@
 //! Tokens, and idempotent requests.
 
-use std::collections::BTreeSet;
-
-use punctual_core::{IdempotentRequest, Role, StoreResult, Token, TokenId, limits};
+use punctual_core::{IdempotentRequest, StoreResult, Token, TokenId, limits};
 
 use super::{
     edit::{Edit, SingleEdit},
@@ -31,10 +29,12 @@ pub(crate) fn list(db: &dyn Db) -> StoreResult<Vec<Token>> {
 }
 
 fn token(row: &dyn Row) -> StoreResult<Token> {
+    let roles: Vec<String> = rows::document(row, 2)?.unwrap_or_default();
     Ok(Token {
         id: TokenId::from_bytes(row.get(0)?),
         name: row.get(1)?,
-        roles: rows::document::<BTreeSet<Role>>(row, 2)?.unwrap_or_default(),
+        // A role of a newer version grants nothing here. An error would lock out the holders of all other tokens.
+        roles: roles.iter().filter_map(|role| role.parse().ok()).collect(),
         hash: row.get(3)?,
         session_of: row.get::<Option<[u8; 16]>>(4)?.map(TokenId::from_bytes),
         created_by: row.get(5)?,
@@ -73,4 +73,36 @@ pub(crate) fn trim(edit: Edit<'_>, limit: usize) -> StoreResult<()> {
     edit.db.write(sql::PRUNE_TOKENS, params![edit.now.as_micros()])?;
     let before = edit.now.before(limits::IDEMPOTENCY_KEPT).as_micros();
     edit.db.write(sql::PRUNE_IDEMPOTENT_REQUESTS, params![before, limit as i64])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use punctual_core::Role;
+
+    use super::*;
+    use crate::db::Value;
+
+    /// A row whose token has a role that this version does not know.
+    struct NewerToken;
+
+    impl Row for NewerToken {
+        fn value(&self, column: usize) -> StoreResult<Value<'_>> {
+            Ok(match column {
+                0 => Value::Bytes(&[1; 16]),
+                1 | 5 => Value::Text("ci"),
+                2 => Value::Text(r#"["audit", "work"]"#),
+                3 => Value::Bytes(&[2; 32]),
+                6 => Value::Int(7),
+                _ => Value::Null,
+            })
+        }
+    }
+
+    #[test]
+    fn a_role_of_a_newer_version_grants_nothing_and_hides_no_token() {
+        let token = token(&NewerToken).unwrap();
+        assert_eq!(token.roles.into_iter().collect::<Vec<_>>(), [Role::Work]);
+    }
 }
