@@ -17,13 +17,14 @@ use crate::db::{Db, GoOn, Row, Rows, Statement, Value, corrupt};
 
 /// A statement to execute.
 struct StatementCall {
-    text: &'static str,
+    statement: Statement,
     arguments: PgArguments,
     /// Whether the statement returns rows; otherwise only the number of changed rows.
     reads: bool,
 }
 
 struct StatementAnswer {
+    statement: Statement,
     rows: Vec<PgRow>,
     changed: usize,
 }
@@ -62,12 +63,14 @@ fn attempt<T>(
 
 impl StatementCall {
     async fn execute(self, connection: &mut PgConnection) -> sqlx::Result<StatementAnswer> {
-        let query = sqlx::query_with(self.text, self.arguments);
-        Ok(if self.reads {
-            StatementAnswer { rows: query.fetch_all(connection).await?, changed: 0 }
+        let Self { statement, arguments, reads } = self;
+        let query = sqlx::query_with(shared_statements::text(statement), arguments);
+        let (rows, changed) = if reads {
+            (query.fetch_all(connection).await?, 0)
         } else {
-            StatementAnswer { rows: Vec::new(), changed: query.execute(connection).await?.rows_affected() as usize }
-        })
+            (Vec::new(), query.execute(connection).await?.rows_affected() as usize)
+        };
+        Ok(StatementAnswer { statement, rows, changed })
     }
 }
 
@@ -84,11 +87,12 @@ impl<'a> PostgresDb<'a> {
     fn call(&self, statement: Statement, params: StatementParams, reads: bool) -> StoreResult<&'a StatementAnswer> {
         let index = self.next.replace(self.next.get() + 1);
         if let Some(answer) = self.answers.get(index) {
+            debug_assert_eq!(answer.statement, statement, "run again, an operation executes the same statements");
             return Ok(answer);
         }
         if index == self.answers.len() {
-            let (text, arguments) = (shared_statements::text(statement), params.into_arguments()?);
-            *self.missing.borrow_mut() = Some(StatementCall { text, arguments, reads });
+            let arguments = params.into_arguments()?;
+            *self.missing.borrow_mut() = Some(StatementCall { statement, arguments, reads });
         }
         // Ends the operation; its result is not used.
         Err(StoreError::Closed)
@@ -180,21 +184,22 @@ mod tests {
     #[test]
     fn an_operation_is_run_until_a_statement_has_no_answer() {
         let remove = |db: &dyn Db| tokens::remove(Edit { db, now: Timestamp::MIN }, TokenId::from_bits(1));
-        let changed = |changed| StatementAnswer { rows: Vec::new(), changed };
+        let changed = |statement, changed| StatementAnswer { statement, rows: Vec::new(), changed };
         let name = |answers: &[StatementAnswer]| match attempt(remove, answers) {
-            ControlFlow::Continue(call) => call.text.to_owned(),
+            ControlFlow::Continue(call) => call.statement.1.to_owned(),
             ControlFlow::Break(done) => format!("{done:?}"),
         };
-        assert!(name(&[]).contains("update punctual_tokens"));
-        assert!(name(&[changed(1)]).contains("delete from punctual_tokens"));
-        assert_eq!(name(&[changed(1), changed(0)]), "Ok(true)");
-        assert_eq!(name(&[changed(0), changed(0)]), "Ok(false)");
+        let (revoke, sessions) = (statements::REVOKE_TOKEN, statements::REMOVE_SESSIONS);
+        assert_eq!(name(&[]), "REVOKE_TOKEN");
+        assert_eq!(name(&[changed(revoke, 1)]), "REMOVE_SESSIONS");
+        assert_eq!(name(&[changed(revoke, 1), changed(sessions, 0)]), "Ok(true)");
+        assert_eq!(name(&[changed(revoke, 0), changed(sessions, 0)]), "Ok(false)");
     }
 
     /// The first statement of an operation that is given no time.
     fn first_statement(operation: impl Fn(SingleEdit<'_>) -> StoreResult<()>) -> Option<&'static str> {
         match attempt(|db| operation(SingleEdit { db, at: None }), &[]) {
-            ControlFlow::Continue(call) => Some(call.text),
+            ControlFlow::Continue(call) => Some(shared_statements::text(call.statement)),
             ControlFlow::Break(_) => None,
         }
     }
