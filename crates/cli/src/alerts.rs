@@ -117,7 +117,7 @@ impl WebhookConfig {
                 .map_err(|_| named(format!("secret_env: environment variable {variable} is not set")))?
                 .into_bytes(),
             (None, None) => shared_secret(args)?
-                .ok_or_else(|| named(format!("secret_file: required, unless secret_env or {SECRET} is set")))?,
+                .ok_or_else(|| named(format!("secret_file: is missing; set it, secret_env or {SECRET}")))?,
         };
         let mut webhook = Webhook::new(name, &self.url, secret);
         if let Some(kinds) = &self.kinds {

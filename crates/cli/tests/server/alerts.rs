@@ -166,7 +166,7 @@ fn invalid_settings_are_refused_at_the_start_by_their_field() {
     let file = "secret_file = \"secret\"";
     refused(&webhook("ftp://x/s3cret", file), "alerts.webhooks.ops.url: invalid URL; expected https://");
     refused(&webhook("http://a:s3cret@x/", file), "alerts.webhooks.ops.url: must not contain a user or a password");
-    refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: required");
+    refused(&webhook("http://x/", ""), "alerts.webhooks.ops.secret_file: is missing");
     refused(
         &webhook("http://x/", "secret_env = \"NOT_THERE\""),
         "alerts.webhooks.ops.secret_env: environment variable NOT_THERE",

@@ -234,17 +234,18 @@ async fn unknown_pages_jobs_and_queues_are_answered_within_the_layout() {
     let visitor = Visitor::new(&world);
     let ask = async |path: &str, accept: &str| {
         let answer = visitor.client.get(world.url(path)).header("accept", accept).send().await.unwrap();
-        let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        // An answer that redirects has no content.
+        let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
         (answer.status().as_u16(), kind, answer.text().await.unwrap())
     };
     for path in ["/nothing/here", "/jobs/", "/jobs/job_00000000000000000000000000000001", "/queues/unknown"] {
         let (status, kind, page) = ask(path, "text/html,*/*;q=0.8").await;
-        assert_eq!((status, kind.as_str()), (404, "text/html; charset=utf-8"), "{path}");
+        assert_eq!((status, kind.as_deref()), (404, Some("text/html; charset=utf-8")), "{path}");
         assert!(page.contains("class=\"rail\"") && page.contains("not found"), "{path}: {page}");
     }
     for (path, accept) in [("/nothing/here", "*/*"), ("/v1/nothing", "text/html")] {
         let (status, kind, _) = ask(path, accept).await;
-        assert_eq!((status, kind.as_str()), (404, "application/problem+json"), "{path}");
+        assert_eq!((status, kind.as_deref()), (404, Some("application/problem+json")), "{path}");
     }
     world.token(Role::Admin).await;
     assert_eq!(ask("/nothing/here", "text/html").await.0, 303, "a stranger has to log in first");
