@@ -81,7 +81,7 @@ pub use json::Json;
 pub use limiter::{Limits, Rate};
 pub use notification::{NewNotification, Notification};
 pub use offer::Offer;
-pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings};
+pub use queue::{JobDefaults, Queue, QueueEvent, QueueSave, QueueSettings, UnreadableSettings};
 pub use retry::{Backoff, RetryPolicy};
 pub use schedule::{
     Cadence, Misfire, Occurrence, Overlap, Schedule, ScheduleEvent, ScheduleSave, ScheduleSpec, Timing,

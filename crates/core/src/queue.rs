@@ -33,6 +33,54 @@ pub struct QueueSettings {
     pub defaults: JobDefaults,
     /// Concurrency and rate limits of the queue.
     pub limits: Limits,
+    /// Stored settings that this version cannot read; they are preserved until new ones are saved.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadableSettings>>,
+}
+
+/// Stored settings that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableSettings {
+    /// The stored text.
+    pub text: String,
+    /// Why it cannot be read.
+    pub problem: String,
+    /// Whether they may limit the queue. A store that records apart whether a queue is limited knows it.
+    pub may_limit: bool,
+}
+
+impl QueueSettings {
+    /// Parses stored settings. If they cannot be read, whether the queue is `paused` and whether they `may_limit` it is
+    /// what the store knows besides.
+    pub fn from_stored(text: &str, paused: bool, may_limit: bool) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|error| {
+            let unreadable = UnreadableSettings { text: text.to_owned(), problem: error.to_string(), may_limit };
+            Self { paused, unreadable: Some(Box::new(unreadable)), ..Self::default() }
+        })
+    }
+
+    /// The text that an engine stores.
+    pub fn to_stored(&self) -> Result<String, serde_json::Error> {
+        match &self.unreadable {
+            Some(unreadable) => Ok(unreadable.text.clone()),
+            None => serde_json::to_string(self),
+        }
+    }
+
+    /// Whether the queue has limits, or may have some that cannot be read.
+    pub fn may_limit(&self) -> bool {
+        match &self.unreadable {
+            Some(unreadable) => unreadable.may_limit,
+            None => self.limits != Limits::default(),
+        }
+    }
+
+    /// Whether jobs of the queue start. A queue that may have limits which cannot be read starts none: it is
+    /// unknown what it must keep to.
+    pub fn starts_jobs(&self) -> bool {
+        let is_unknown = self.unreadable.is_some() && self.may_limit();
+        !self.paused && !is_unknown
+    }
 }
 
 /// Default options of the jobs of a queue, for options that a job does not set itself.
@@ -150,6 +198,23 @@ mod tests {
     fn patterns_with_several_stars_find_their_way_back() {
         assert!(fits("*a*b", "xaxbxab") && fits("**", "") && fits("a*", "a") && fits("", ""));
         assert!(!fits("*a*b", "xba") && !fits("a", "") && !fits("", "a"));
+    }
+
+    #[test]
+    fn settings_that_cannot_be_read_start_no_jobs_and_are_preserved() {
+        let read = QueueSettings::from_stored("{\"limits\":{\"concurrency\":2}}", true, true);
+        assert!(!read.paused && read.unreadable.is_none() && read.may_limit() && read.starts_jobs());
+        for text in ["{", "{\"limits\":{\"lanes\":2}}", "null"] {
+            let settings = QueueSettings::from_stored(text, false, true);
+            assert!(settings.may_limit() && !settings.paused && !settings.starts_jobs());
+            assert_eq!(settings.to_stored().unwrap(), text);
+            // What the store knows besides.
+            assert!(QueueSettings::from_stored(text, false, false).starts_jobs());
+            assert!(!QueueSettings::from_stored(text, true, false).starts_jobs());
+        }
+        let paused = QueueSettings { paused: true, ..QueueSettings::default() };
+        let stored = paused.to_stored().unwrap();
+        assert_eq!(QueueSettings::from_stored(&stored, false, true), paused);
     }
 
     #[test]

@@ -208,7 +208,9 @@ impl QueueStore for DispatchStore {
         self.record().await;
         let (name, paused) = (save.name.clone(), save.settings.paused);
         let former = self.0.primary.queues().await?.into_iter().find(|queue| queue.name == name);
-        let was_guarded = former.is_some_and(|queue| queue.settings.limits.guard_all());
+        let settings = former.map(|queue| queue.settings).unwrap_or_default();
+        // Limits that cannot be read may have closed the queue.
+        let was_guarded = settings.unreadable.is_some() || settings.limits.guard_all();
         let guarded = save.settings.limits.guard_all();
         if guarded {
             self.close(&name).await?;

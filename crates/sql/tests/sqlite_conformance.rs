@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, Outcome, Retry, Settled, Status, Timestamp, store::ports::*};
+use punctual_core::{
+    JobId, Limits, Outcome, QueueSave, QueueSettings, Retry, Settled, Status, Timestamp, store::ports::*,
+};
 use punctual_sql::sqlite::{Options, SqliteStore, rusqlite::Connection};
 use punctual_testkit::{Fixture, conformance, random};
 
@@ -58,6 +60,39 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_and_the_others_run() {
         let error = fx.job(ids[1]).await.error.unwrap();
         assert!(error.message.starts_with("corrupt row"), "{error}");
     }
+}
+
+/// The settings of a queue with this limit, saved after this revision.
+fn limited(queue: &str, concurrency: Option<u32>, revision: u64) -> QueueSave {
+    let limits = Limits { concurrency, ..Limits::default() };
+    let settings = QueueSettings { limits, ..QueueSettings::default() };
+    QueueSave { name: queue.into(), settings, revision, actor: "ada".into(), action: "limits changed".into() }
+}
+
+#[tokio::test]
+async fn a_queue_whose_settings_cannot_be_read_starts_no_jobs_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (clock, path) = (Fixture::start(), folder.path().join("punctual.db"));
+    let fx = Fixture::new(SqliteStore::open(Options::new(&path).clock(clock.clone())).await.unwrap(), clock);
+    assert!(fx.store.save_queue(limited("a", Some(1), 0)).await.unwrap());
+    let held = fx.enqueue(|spec| spec.queue = "a".into()).await;
+    let other = fx.enqueue(|spec| spec.queue = "b".into()).await;
+    let corrupt = "update punctual_queues set settings = '{' where name = 'a'";
+    assert_eq!(Connection::open(&path).unwrap().execute(corrupt, []).unwrap(), 1);
+    // Claims read the settings again after a change.
+    assert!(fx.store.save_queue(limited("b", None, 0)).await.unwrap());
+    let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [other]);
+    let queues = fx.store.queues().await.unwrap();
+    let start: Vec<_> = queues.iter().map(|queue| (&*queue.name, queue.settings.starts_jobs())).collect();
+    assert_eq!(start, [("a", false), ("b", true)]);
+    let checked = async || fx.store.check().await.unwrap().into_iter().find(|one| one.check == "queues").unwrap();
+    let found = checked().await;
+    assert!(!found.ok && found.message.contains("settings of a cannot be read, and none of its jobs start"));
+    assert!(fx.store.save_queue(limited("a", Some(2), 1)).await.unwrap());
+    let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [held]);
+    assert!(checked().await.ok);
 }
 
 #[tokio::test]

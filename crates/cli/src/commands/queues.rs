@@ -116,8 +116,21 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
 
 /// The state of a queue: a dot and a word, in the colour of the most similar job status.
 pub(crate) fn state(settings: &QueueSettings) -> Cell {
-    let (text, like) = if settings.paused { ("paused", Status::Cancelled) } else { ("on", Status::Scheduled) };
+    let text = state_in_words(settings);
+    let like = match text {
+        "unreadable" => Status::Dead,
+        "paused" => Status::Cancelled,
+        _ => Status::Scheduled,
+    };
     Cell::new(format!("● {text}")).style(status_style(like))
+}
+
+fn state_in_words(settings: &QueueSettings) -> &'static str {
+    match settings {
+        QueueSettings { unreadable: Some(_), .. } => "unreadable",
+        QueueSettings { paused: true, .. } => "paused",
+        _ => "on",
+    }
 }
 
 async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
@@ -132,10 +145,7 @@ async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Resu
 /// The details of a queue, line by line.
 pub(crate) fn history(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
     let QueueView { name, settings, jobs, workers } = &detail.queue;
-    let mut rows = vec![
-        ("state", if settings.paused { "paused" } else { "on" }.to_owned()),
-        ("workers", format::number(*workers)),
-    ];
+    let mut rows = vec![("state", state_in_words(settings).to_owned()), ("workers", format::number(*workers))];
     rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), format::number(*count))));
     rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
     rows.extend(defaults_in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));

@@ -1,5 +1,6 @@
 //! `punctual queues`, unique keys, and the queue settings of `punctual.toml`.
 
+use punctual::sqlite::rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
@@ -151,4 +152,22 @@ fn explain_reports_why_a_job_does_not_run() {
     assert_eq!(shell.json(&["jobs", "show", id.trim()])["job"]["concurrency_key"], json!("acme"));
     let (code, output) = shell.fails(&["jobs", "explain", "job_0190000000007000800000000000000a"]);
     assert!(code == 3 && output.contains("job_0190000000007000800000000000000a"), "{output}");
+}
+
+#[test]
+fn settings_of_a_queue_that_cannot_be_read_are_reported_until_they_are_saved_again() {
+    let shell = Shell::new();
+    shell.ok(&["queues", "limit", "post", "--concurrency", "1"]);
+    let id = shell.ok(&["enqueue", "echo", "1", "--queue", "post"]);
+    let corrupt = "update punctual_queues set settings = '{'";
+    assert_eq!(Connection::open(shell.path("punctual.db")).unwrap().execute(corrupt, []).unwrap(), 1);
+    let reasons = shell.json(&["jobs", "explain", id.trim()])["reasons"].clone();
+    assert_eq!(reasons[0]["cause"], "queue_unreadable");
+    let listed = shell.ok(&["queues", "list"]);
+    assert!(listed.contains("● unreadable"), "{listed}");
+    shell.ok(&["queues", "limit", "post", "--concurrency", "2"]);
+    let listed = shell.ok(&["queues", "list"]);
+    assert!(listed.contains("● on") && listed.contains('2'), "{listed}");
+    shell.ok(&["work", "--until-empty"]);
+    assert_eq!(status(&shell, id.trim()), json!("succeeded"));
 }

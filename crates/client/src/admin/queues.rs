@@ -114,7 +114,8 @@ impl Admin {
         for _ in 0..TRIES_MAX {
             let known = store.queues().await?.into_iter().find(|queue| queue.name == name);
             let (before, revision) = known.map_or_else(Default::default, |queue| (queue.settings, queue.revision));
-            let mut settings: QueueSettings = before.clone();
+            // Settings that cannot be read are replaced by the defaults with this change.
+            let mut settings = QueueSettings { unreadable: None, ..before.clone() };
             change(&mut settings);
             if settings == before {
                 return Ok(());

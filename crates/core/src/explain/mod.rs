@@ -27,6 +27,7 @@ pub fn explain(facts: &Facts) -> Explanation {
     };
     if job.status.is_active() && job.status != Status::Processing {
         reasons.extend(facts.paused());
+        reasons.extend(facts.unreadable());
         reasons.extend(facts.no_worker());
     }
     reasons.extend(facts.clock_stepped());

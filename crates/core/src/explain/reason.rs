@@ -46,6 +46,8 @@ pub enum Cause {
     ClockStepped,
     /// The queue is paused.
     QueuePaused,
+    /// The settings of the queue cannot be read, so it is unknown which limits it has.
+    QueueUnreadable,
     /// There are no live workers.
     NoWorker,
     /// No live worker serves the queue.

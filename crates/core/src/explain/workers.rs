@@ -14,6 +14,19 @@ impl Facts {
         self.queue.paused.then(|| reason(Cause::QueuePaused, format!("The queue {queue} is paused."), resume))
     }
 
+    /// The settings of the queue cannot be read, so none of its jobs start.
+    pub(super) fn unreadable(&self) -> Option<Reason> {
+        let (queue, unreadable) = (&self.job.spec.queue, self.queue.unreadable.as_ref()?);
+        let text = format!(
+            "The settings of the queue {queue} cannot be read, so it is unknown which limits it has: {}.",
+            unreadable.problem
+        );
+        let advice = format!(
+            "Set its limits again: punctual queues limit {queue}; or, if it has none: punctual queues resume {queue}"
+        );
+        unreadable.may_limit.then(|| reason(Cause::QueueUnreadable, text, advice))
+    }
+
     /// No live worker can run the job.
     pub(super) fn no_worker(&self) -> Option<Reason> {
         let (queue, name) = (&self.job.spec.queue, &self.job.spec.name);
@@ -92,4 +105,32 @@ pub fn handler_advice(job: &str) -> String {
         "Start a worker whose program registers a handler for {job}, or declare [handlers.{key}] in punctual.toml \
          and restart its workers"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{JobId, Json, NewJob, QueueSettings, Spec, Timestamp, explain::explain, limiter::LimitUsage};
+
+    #[test]
+    fn a_job_whose_queue_has_unknown_limits_does_not_start() {
+        let now = Timestamp::from_micros(1);
+        let causes = |may_limit| {
+            let facts = Facts {
+                job: NewJob::new(JobId::from_bits(1), Spec::new("send", Json::null())).into_job(now),
+                now,
+                parents: Vec::new(),
+                queue: QueueSettings::from_stored("{", false, may_limit),
+                workers: Vec::new(),
+                passed_queue: LimitUsage::default(),
+                passed_key: LimitUsage::default(),
+                held: Vec::new(),
+                last_event: None,
+                clock_step: None,
+            };
+            explain(&facts).reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(true), [Cause::QueueUnreadable, Cause::NoWorker]);
+        assert_eq!(causes(false), [Cause::NoWorker]);
+    }
 }

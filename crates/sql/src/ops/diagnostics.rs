@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Diagnostic, StoreResult};
+use punctual_core::{Diagnostic, Queue, StoreResult};
 
-use super::{read, statements as sql};
+use super::{queues, read, statements as sql};
 use crate::db::{Db, Row};
 
-/// Checks the counters, the indexes of unfinished jobs, and the event histories.
+/// Checks the counters, the indexes of unfinished jobs, the event histories, and the settings of queues.
 pub(crate) fn check(db: &dyn Db) -> StoreResult<Vec<Diagnostic>> {
-    Ok(vec![counters(db)?, indexes(db)?, histories(db)?])
+    Ok(vec![counters(db)?, indexes(db)?, histories(db)?, queue_settings(db)?])
 }
 
 pub(crate) fn diagnostic(check: &str, ok: bool, message: impl Into<String>) -> Diagnostic {
@@ -76,9 +76,46 @@ pub(crate) fn histories_result(broken: i64) -> Diagnostic {
     diagnostic("events", broken == 0, message)
 }
 
+/// The settings of every queue must be readable.
+pub(crate) fn queue_settings(db: &dyn Db) -> StoreResult<Diagnostic> {
+    Ok(queue_settings_result(&queues::queues(db)?))
+}
+
+fn queue_settings_result(queues: &[Queue]) -> Diagnostic {
+    let details = queues.iter().filter_map(|Queue { name, settings, .. }| {
+        let problem = &settings.unreadable.as_ref()?.problem;
+        let effect = if settings.starts_jobs() { "" } else { ", and none of its jobs start" };
+        Some(format!("the settings of {name} cannot be read{effect}: {problem}"))
+    });
+    let details: Vec<String> = details.collect();
+    let message = match &*details {
+        [] => "their settings can be read".to_owned(),
+        details => format!("{}; save them again: punctual queues limit NAME, or resume NAME", details.join("; ")),
+    };
+    diagnostic("queues", details.is_empty(), message)
+}
+
 #[cfg(test)]
 mod tests {
+    use punctual_core::{QueueSettings, Timestamp};
+
     use super::*;
+
+    #[test]
+    fn queues_whose_settings_cannot_be_read_are_named() {
+        let queue = |name: &str, text: &str, may_limit| Queue {
+            name: name.to_owned(),
+            settings: QueueSettings::from_stored(text, false, may_limit),
+            revision: 1,
+            updated_at: Timestamp::MIN,
+            updated_by: "ada".to_owned(),
+        };
+        let found = queue_settings_result(&[queue("mail", "{}", true)]);
+        assert_eq!((found.ok, &*found.message), (true, "their settings can be read"));
+        let found = queue_settings_result(&[queue("mail", "{}", true), queue("a", "{", true), queue("b", "{", false)]);
+        assert!(!found.ok && found.message.contains("settings of a cannot be read, and none of its jobs start: "));
+        assert!(found.message.contains("settings of b cannot be read: ") && !found.message.contains("mail"));
+    }
 
     #[test]
     fn a_result_gives_the_number_of_errors_and_the_details_if_known() {

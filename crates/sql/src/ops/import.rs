@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_core::{
-    AttemptId, Job, JobId, Limits, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status,
-    StoreError, StoreResult, Timestamp, Workflow,
+    AttemptId, Job, JobId, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError,
+    StoreResult, Timestamp, Workflow,
     effects::{Effects, Phase},
     measure::Rollup,
     transfer::{Dependency, ExportBatch, Record},
@@ -16,7 +16,7 @@ use super::{
     queue_controls::QueueControls,
     rows,
     running::Running,
-    settle, statements as sql,
+    settle, statements as sql, stored_settings,
     tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Db, Value, params};
@@ -272,10 +272,10 @@ fn import_schedule(tx: &Tx<'_>, schedule: &Schedule, done: &[ScheduleEvent]) -> 
 
 fn import_queue(tx: &Tx<'_>, queue: &Queue, done: &[QueueEvent]) -> StoreResult<bool> {
     let Queue { name, settings, revision, updated_at, updated_by } = queue;
-    let (at, limited) = (updated_at.as_micros(), settings.limits != Limits::default());
+    let (at, limited) = (updated_at.as_micros(), settings.may_limit());
     let is_new = tx.execute(
         sql::IMPORT_QUEUE,
-        params![name, settings.paused, rows::text(settings)?, revision, at, updated_by, limited],
+        params![name, settings.paused, stored_settings::text(name, settings)?, revision, at, updated_by, limited],
     )? == 1;
     for event in done.iter().rev().filter(|_| is_new) {
         tx.write(sql::INSERT_QUEUE_EVENT, params![name, event.at.as_micros(), event.actor, event.action])?;

@@ -15,7 +15,7 @@
 //! | operators' actions, retention | `change`, `remove` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | what has changed since an earlier read? | `changes` |
-//! | schedules, queues | `schedules`, `queues` |
+//! | schedules, queues | `schedules`, `queues`, `stored_settings` |
 //! | workers and locks | `registry` |
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | which operations of a batch are independent? | `independent_batches` |
@@ -53,6 +53,7 @@ pub(crate) mod slots;
 pub(crate) mod statements;
 #[cfg(any(feature = "sqlite", feature = "sqlserver"))]
 pub(crate) mod store;
+mod stored_settings;
 pub(crate) mod tokens;
 pub(crate) mod tx;
 pub(crate) mod workflows;

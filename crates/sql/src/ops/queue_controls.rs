@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use punctual_core::{Limits, QueueSettings, StoreResult};
+use punctual_core::{Limits, StoreResult};
 
-use super::{ready::Lane, rows, statements as sql};
+use super::{ready::Lane, statements as sql, stored_settings};
 use crate::db::Db;
 
 /// Paused queues and limits.
@@ -14,17 +14,22 @@ pub(crate) struct QueueControls {
     pub(crate) paused: HashSet<String>,
     /// The limits of the queues that have any.
     pub(crate) limits: HashMap<String, Limits>,
+    /// Queues whose limits cannot be read; their jobs may not start.
+    unreadable: HashSet<String>,
 }
 
 impl QueueControls {
     pub(crate) fn read(db: &dyn Db) -> StoreResult<Self> {
         let mut controls = Self::default();
         db.read(sql::LIMITED_QUEUES, &[], &mut |row| {
-            let (name, settings): (String, QueueSettings) = (row.get(0)?, rows::document(row, 2)?.unwrap_or_default());
-            if settings.paused {
+            let name: String = row.get(0)?;
+            let settings = stored_settings::parse(&name, row.get(2)?, (row.get(1)?, true));
+            if !settings.starts_jobs() {
                 controls.paused.insert(name.clone());
             }
-            if settings.limits != Limits::default() {
+            if settings.unreadable.is_some() {
+                controls.unreadable.insert(name);
+            } else if settings.limits != Limits::default() {
                 controls.limits.insert(name, settings.limits);
             }
             Ok(true)
@@ -41,8 +46,13 @@ impl QueueControls {
         self.limits.get(queue).unwrap_or(Limits::none())
     }
 
-    /// Whether jobs of a queue are limited even without a key.
+    /// Whether the limits of a queue cannot be read.
+    pub(crate) fn is_unreadable(&self, queue: &str) -> bool {
+        self.unreadable.contains(queue)
+    }
+
+    /// Whether jobs of a queue are limited even without a key, or may be.
     pub(crate) fn guards(&self, queue: &str) -> bool {
-        self.limits.get(queue).is_some_and(Limits::guard_all)
+        self.is_unreadable(queue) || self.limits.get(queue).is_some_and(Limits::guard_all)
     }
 }

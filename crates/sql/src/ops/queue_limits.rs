@@ -137,11 +137,13 @@ pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
 pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
     tx.write(sql::PRUNE_SLOTS, params![tx.now.as_micros()])?;
     let controls = QueueControls::read(tx.db)?;
-    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_STARTS, &[])? {
+    // The rows of a queue whose limits cannot be read may still be needed.
+    let is_readable = |queue: &String| !controls.is_unreadable(queue);
+    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_STARTS, &[])?.into_iter().filter(is_readable) {
         let horizon = controls.limits(&queue).horizon(tx.now).map_or(i64::MAX, Timestamp::as_micros);
         tx.write(sql::PRUNE_STARTS, params![queue, horizon])?;
     }
-    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_TURNS, &[])? {
+    for queue in read::queues_by(tx.db, sql::QUEUE_WITH_TURNS, &[])?.into_iter().filter(is_readable) {
         if !controls.limits(&queue).fair {
             tx.write(sql::PRUNE_TURNS, params![queue])?;
         }

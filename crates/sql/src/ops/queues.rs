@@ -1,8 +1,10 @@
 //! Queue settings.
 
-use punctual_core::{Limits, Queue, QueueEvent, QueueSave, StoreResult};
+use punctual_core::{Queue, QueueEvent, QueueSave, StoreResult};
 
-use super::{edit::Edit, queue_controls::QueueControls, queue_limits, rows, statements as sql, tx::Tx};
+use super::{
+    edit::Edit, queue_controls::QueueControls, queue_limits, rows, statements as sql, stored_settings, tx::Tx,
+};
 use crate::db::{Db, Row, params};
 
 pub(crate) fn queues(db: &dyn Db) -> StoreResult<Vec<Queue>> {
@@ -10,9 +12,10 @@ pub(crate) fn queues(db: &dyn Db) -> StoreResult<Vec<Queue>> {
 }
 
 fn queue(row: &dyn Row) -> StoreResult<Queue> {
+    let name: String = row.get(0)?;
     Ok(Queue {
-        name: row.get(0)?,
-        settings: rows::document(row, 1)?.unwrap_or_default(),
+        settings: stored_settings::parse(&name, row.get(1)?, (row.get(5)?, row.get(6)?)),
+        name,
         revision: row.get(2)?,
         updated_at: rows::instant(row, 3)?,
         updated_by: row.get(4)?,
@@ -21,7 +24,8 @@ fn queue(row: &dyn Row) -> StoreResult<Queue> {
 
 /// Saves the settings, if their revision is the given one. Changed limits are evaluated again.
 pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> StoreResult<bool> {
-    let changed = *QueueControls::read(tx.db)?.limits(&save.name) != save.settings.limits;
+    let controls = QueueControls::read(tx.db)?;
+    let changed = controls.is_unreadable(&save.name) || *controls.limits(&save.name) != save.settings.limits;
     let saved = store(tx.edit(), save)?;
     if saved && changed {
         queue_limits::limits_changed(tx, &save.name)?;
@@ -34,7 +38,7 @@ pub(crate) fn save(tx: &mut Tx<'_>, save: &QueueSave) -> StoreResult<bool> {
 /// Stores the settings, if their revision is the given one, and adds to the history; returns whether they were stored.
 pub(crate) fn store(edit: Edit<'_>, save: &QueueSave) -> StoreResult<bool> {
     let QueueSave { name, settings, revision, actor, action } = save;
-    let (text, limited, now) = (rows::text(settings)?, settings.limits != Limits::default(), edit.now.as_micros());
+    let (text, limited, now) = (stored_settings::text(name, settings)?, settings.may_limit(), edit.now.as_micros());
     let saved =
         edit.db.execute(sql::SAVE_QUEUE, params![name, settings.paused, text, revision, now, actor, limited])? == 1;
     if saved {

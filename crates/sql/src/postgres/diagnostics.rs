@@ -3,8 +3,8 @@
 use punctual_core::Diagnostic;
 use sqlx::PgConnection;
 
-use super::core::Core;
-use crate::ops::diagnostics::{counters_result, diagnostic, histories_result, indexes_result};
+use super::{core::Core, db::serve};
+use crate::ops::diagnostics::{counters_result, diagnostic, histories_result, indexes_result, queue_settings};
 
 /// The oldest supported version of PostgreSQL.
 const OLDEST_VERSION: i32 = 130_000;
@@ -22,6 +22,7 @@ pub(crate) async fn check(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
         counters(&mut unit).await?,
         indexes(&mut unit).await?,
         histories(&mut unit).await?,
+        serve(&mut unit, queue_settings).await?,
         open_transactions(&mut unit).await?,
     ];
     unit.done().await?;

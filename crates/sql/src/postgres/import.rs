@@ -202,8 +202,9 @@ async fn import_schedules(
 async fn import_queues(connection: &mut PgConnection, all: &[(Queue, Vec<QueueEvent>)]) -> sqlx::Result<usize> {
     let mut rows = Rows::new();
     for (Queue { name, settings, revision, updated_at, updated_by }, _) in all {
+        let text = settings.to_stored().map_err(|error| sqlx::Error::Encode(error.into()))?;
         rows.push(json!({
-            "name": name, "paused": settings.paused, "settings": written(settings)?, "revision": revision,
+            "name": name, "paused": settings.paused, "settings": text, "revision": revision,
             "updated_at": updated_at, "updated_by": updated_by,
         }));
     }

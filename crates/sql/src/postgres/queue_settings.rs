@@ -19,7 +19,8 @@ async fn save_within(store: &Core, connection: &mut PgConnection, save: &QueueSa
     // A claim that has locked the queue's limits uses the former settings, and must not see the new ones halfway.
     sqlx::query(*sql::LIMITS_WAIT).bind(&save.name).execute(&mut *connection).await?;
     let former = queues::read(connection).await?.into_iter().find(|queue| queue.name == save.name);
-    let changed = former.map(|queue| queue.settings.limits).unwrap_or_default() != save.settings.limits;
+    let former = former.map(|queue| queue.settings).unwrap_or_default();
+    let changed = former.unreadable.is_some() || former.limits != save.settings.limits;
     let now = store.sessions.now(connection).await?;
     let saved = serve(connection, |db| ops::queues::store(Edit { db, now }, save)).await?;
     if saved && changed {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use punctual_core::{Limits, Queue, dispatch::GRACE};
+use punctual_core::{Limits, Queue, QueueSettings, dispatch::GRACE};
 use sqlx::{PgConnection, Row};
 
 use super::{db::serve, session::Sessions, statements as sql};
@@ -20,11 +20,14 @@ pub(crate) struct Queues(Mutex<Arc<QueueSnapshot>>);
 pub(crate) struct QueueSnapshot {
     /// Increases with every change of any queue's settings or of its assignment to a dispatcher.
     pub(crate) revision: i64,
+    /// Queues whose jobs may not start.
     pub(crate) paused: HashSet<String>,
     /// Whether there is a dispatcher, which serves jobs without limits while it can.
     pub(crate) dispatched: bool,
     /// The limits of the queues that have any.
     pub(crate) limits: HashMap<String, Limits>,
+    /// Queues whose settings cannot be read; their jobs may not start.
+    unreadable: HashSet<String>,
 }
 
 impl QueueSnapshot {
@@ -32,9 +35,9 @@ impl QueueSnapshot {
         self.limits.get(queue).unwrap_or(Limits::none())
     }
 
-    /// Whether jobs of a queue are limited even without a key.
+    /// Whether jobs of a queue are limited even without a key, or may be.
     pub(crate) fn guards(&self, queue: &str) -> bool {
-        self.limits.get(queue).is_some_and(Limits::guard_all)
+        self.unreadable.contains(queue) || self.limits.get(queue).is_some_and(Limits::guard_all)
     }
 }
 
@@ -50,11 +53,15 @@ impl Queues {
         let epochs = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *connection).await?;
         let epochs = epochs.iter().map(|row| row.try_get::<i64, _>(1)).collect::<sqlx::Result<Vec<_>>>()?;
         let (revision, dispatched) = (revisions + epochs.iter().sum::<i64>(), !epochs.is_empty());
-        let paused = all.iter().filter(|queue| queue.settings.paused).map(|queue| queue.name.clone()).collect();
+        let names_of = |matches: fn(&QueueSettings) -> bool| {
+            all.iter().filter(|queue| matches(&queue.settings)).map(|queue| queue.name.clone()).collect::<HashSet<_>>()
+        };
+        let paused = names_of(|settings| !settings.starts_jobs());
+        let unreadable = names_of(|settings| settings.unreadable.is_some());
         let limited = all.into_iter().filter(|queue| queue.settings.limits != Limits::default());
         let limits = limited.map(|queue| (queue.name, queue.settings.limits)).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(QueueSnapshot { revision, paused, dispatched, limits });
+            Arc::new(QueueSnapshot { revision, paused, dispatched, limits, unreadable });
         Ok(())
     }
 }

@@ -2060,8 +2060,9 @@ where lane = $1::int4 and (run_at, id) > ($2::timestamptz, $3::uuid) and queued_
 order by run_at, id limit $4::int8;
 
 -- name: queues
--- The settings of queues, by name. Reads the whole table, which is small.
-select name, settings, revision, updated_at, updated_by from punctual_queues order by name;
+-- The settings of queues, by name; and apart from them, whether a queue is paused, and whether it may be limited. Reads the whole table,
+-- which is small.
+select name, settings, revision, updated_at, updated_by, paused, true from punctual_queues order by name;
 
 -- name: relatives
 -- The columns of jobs that are shown with their workflow or related jobs. In: ids, scheduled_ats. Out: id, name, node, status.

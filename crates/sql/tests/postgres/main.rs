@@ -12,7 +12,8 @@ mod tables;
 use std::time::Duration;
 
 use punctual_core::{
-    JobId, ManualClock, Outcome, RetentionPolicy, Settled, Status, dispatch::PrimaryStore, settle, store::ports::*,
+    JobId, Limits, ManualClock, Outcome, QueueSave, QueueSettings, RetentionPolicy, Settled, Status,
+    dispatch::PrimaryStore, settle, store::ports::*,
 };
 use punctual_sql::postgres::{
     Options, PostgresStore,
@@ -95,6 +96,42 @@ async fn a_job_whose_row_is_corrupt_is_set_aside_when_it_becomes_due_and_when_it
         assert_eq!(job.status, Status::Dead);
         assert!(job.error.unwrap().message.starts_with("corrupt row"));
     }
+}
+
+/// The settings of a queue with this limit, saved after this revision.
+fn limited(queue: &str, concurrency: Option<u32>, revision: u64) -> QueueSave {
+    let limits = Limits { concurrency, ..Limits::default() };
+    let settings = QueueSettings { limits, ..QueueSettings::default() };
+    QueueSave { name: queue.into(), settings, revision, actor: "ada".into(), action: "limits changed".into() }
+}
+
+#[tokio::test]
+async fn a_queue_whose_settings_cannot_be_read_starts_no_jobs_and_the_others_go_on() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    assert!(fx.store.save_queue(limited("a", Some(1), 0)).await.unwrap());
+    let held = fx.enqueue(|spec| spec.queue = "a".into()).await;
+    let other = fx.enqueue(|spec| spec.queue = "b".into()).await;
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let corrupt = format!("update {}.punctual_queues set settings = '{{' where name = 'a'", options.schema);
+    assert_eq!(raw_sql(AssertSqlSafe(corrupt)).execute(&mut connection).await.unwrap().rows_affected(), 1);
+    // It can be opened, too.
+    open(&options, &clock).await;
+    // Claims read the settings again after a change.
+    assert!(fx.store.save_queue(limited("b", None, 0)).await.unwrap());
+    let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [other]);
+    let queues = fx.store.queues().await.unwrap();
+    let start: Vec<_> = queues.iter().map(|queue| (&*queue.name, queue.settings.starts_jobs())).collect();
+    assert_eq!(start, [("a", false), ("b", true)]);
+    let checked = async || fx.store.check().await.unwrap().into_iter().find(|one| one.check == "queues").unwrap();
+    let found = checked().await;
+    assert!(!found.ok && found.message.contains("settings of a cannot be read, and none of its jobs start"));
+    assert!(fx.store.save_queue(limited("a", Some(2), 1)).await.unwrap());
+    let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
+    assert_eq!(claimed, [held]);
+    assert!(checked().await.ok);
 }
 
 #[tokio::test]

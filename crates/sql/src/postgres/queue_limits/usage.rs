@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::{
-    Rate, Timestamp,
+    Queue, Rate, Timestamp,
     limiter::{KeyState, LimitUsage},
 };
 use sqlx::{PgConnection, Row};
@@ -36,9 +36,15 @@ pub(crate) async fn usage_of(store: &Core, queue: &str, key: Option<&str>) -> sq
 /// Removes rows that limits no longer need.
 pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
     let queues = queues::read(connection).await?;
-    let horizons = queues.iter().filter_map(|queue| Some((queue.name.as_str(), queue.settings.limits.horizon(now)?)));
-    let (names, horizons): (Vec<&str>, Vec<At>) = horizons.map(|(name, at)| (name, At(at))).unzip();
-    let fair = queues.iter().filter(|queue| queue.settings.limits.fair).map(|queue| queue.name.as_str());
+    // The rows of a queue whose settings cannot be read may still be needed.
+    let is_unreadable = |queue: &Queue| queue.settings.unreadable.is_some();
+    let horizon = |queue: &Queue| {
+        if is_unreadable(queue) { Some(Timestamp::MIN) } else { queue.settings.limits.horizon(now) }
+    };
+    let horizons = queues.iter().filter_map(|queue| Some((queue.name.as_str(), At(horizon(queue)?))));
+    let (names, horizons): (Vec<&str>, Vec<At>) = horizons.unzip();
+    let fair = queues.iter().filter(|queue| queue.settings.limits.fair || is_unreadable(queue));
+    let fair = fair.map(|queue| queue.name.as_str());
     sqlx::query(*sql::PRUNE_LIMITS)
         .bind(limit as i64)
         .bind(names)

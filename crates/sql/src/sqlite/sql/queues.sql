@@ -1,6 +1,7 @@
 -- name: queues
--- The settings of queues, by name. Reads the whole table, which is small.
-select name, settings, revision, updated_at, updated_by from punctual_queues order by name
+-- The settings of queues, by name; and apart from them, whether a queue is paused, and whether it may be limited. Reads the whole table,
+-- which is small.
+select name, settings, revision, updated_at, updated_by, paused, limited from punctual_queues order by name
 
 -- name: save_queue
 -- Saves the settings of a queue, if its revision is the given one. In: name, paused, settings, revision, now, actor, limited.
