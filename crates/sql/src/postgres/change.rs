@@ -18,7 +18,7 @@ use super::{
     db::serve,
     enqueue::{Enqueue, Ids},
     error,
-    flow::{self, FlowWriter, Tables},
+    flow::{self, FlowWriter, Tables, Woken},
     keys,
     locking::{self, LockedJob},
     partition_retention, queue_limits, rows,
@@ -63,14 +63,29 @@ pub(crate) async fn change_and_enqueue(
 
 async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::Result<Vec<Changed>> {
     let mut unit = store.sessions.several().await?;
-    let now = store.sessions.now(&mut unit).await?;
+    let changed = change_within(store, &mut unit, changes, new).await;
+    let (answers, jobs, woken) = unit.ended(changed).await?;
+    let queued = jobs.values().filter(|locked| locked.job.status == Status::Queued);
+    queued.for_each(|locked| store.lanes.put(locked.lane, locked.job.run_at));
+    flow::announce(store, &woken);
+    Ok(answers)
+}
+
+/// Returns the answer to each change, the changed jobs, and the lanes in which other jobs were queued.
+async fn change_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    changes: &[Change],
+    new: &[NewJob],
+) -> sqlx::Result<(Vec<Changed>, BTreeMap<JobId, LockedJob>, Woken)> {
+    let now = store.sessions.now(connection).await?;
     let ends =
         changes.iter().map(|change| (change.job, change.verb.target())).filter(|(_, target)| target.is_finished());
-    let family = flow::affected(&mut unit, ends.collect()).await?;
+    let family = flow::affected(connection, ends.collect()).await?;
     let ids: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
     // Together with the parents of the new jobs, to lock all of them in one order.
     let parents: BTreeSet<JobId> = new.iter().flat_map(|job| job.parents.iter().copied()).collect();
-    let mut jobs = lock(&mut unit, &(&ids | &parents), &family, now).await?;
+    let mut jobs = lock(connection, &(&ids | &parents), &family, now).await?;
     let (mut answers, mut ended) = (Vec::with_capacity(changes.len()), BTreeMap::new());
     for change in changes {
         let Some(locked) = jobs.get_mut(&change.job) else {
@@ -78,7 +93,7 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
             continue;
         };
         let before = locked.clone();
-        if let Err(refused) = keys::retake(&mut unit, change.verb, &locked.job, now).await? {
+        if let Err(refused) = keys::retake(connection, change.verb, &locked.job, now).await? {
             answers.push(Changed::Refused(refused));
             continue;
         }
@@ -87,7 +102,7 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
             Err(refused) => Changed::Refused(refused),
             Ok(false) => {
                 let event = ChangeEvent { at: now, actor: &change.actor, detail: change.reason.as_deref() };
-                replace(&mut unit, &before, locked, event).await?;
+                replace(connection, &before, locked, event).await?;
                 if locked.job.status.is_finished() {
                     ended.insert(change.job, locked.job.status);
                 }
@@ -96,15 +111,11 @@ async fn try_change(store: &Core, changes: &[Change], new: &[NewJob]) -> sqlx::R
         });
     }
     let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
-    let woken = writer.follow(&mut unit, ended, &family).await?;
-    let parents = locking::states(&mut unit, &parents).await?;
+    let woken = writer.follow(connection, ended, &family).await?;
+    let parents = locking::states(connection, &parents).await?;
     let enqueue = Enqueue { store, ids: Ids::New, dispatched_by: store.dispatched_by() };
-    enqueue.run_with_parents(&mut unit, new, &parents).await?;
-    unit.done().await?;
-    let queued = jobs.values().filter(|locked| locked.job.status == Status::Queued);
-    queued.for_each(|locked| store.lanes.put(locked.lane, locked.job.run_at));
-    flow::announce(store, &woken);
-    Ok(answers)
+    enqueue.run_with_parents(connection, new, &parents).await?;
+    Ok((answers, jobs, woken))
 }
 
 /// Locks jobs and the rows of the waiting jobs in `family`, and reads the jobs.
@@ -184,8 +195,11 @@ async fn replace(
 async fn retention(store: &Core) -> sqlx::Result<Option<Unit>> {
     let mut unit = store.sessions.several().await?;
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
-    let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *unit).await?;
-    Ok(alone.then_some(unit))
+    let alone = sqlx::query_scalar::<_, bool>(alone).fetch_one(&mut *unit).await;
+    match alone {
+        Ok(true) => Ok(Some(unit)),
+        alone => unit.ended(alone.map(|_| None)).await,
+    }
 }
 
 /// Maintenance whose rows were changed by another transaction has done nothing, and is executed again later.
@@ -203,28 +217,39 @@ pub(crate) async fn expire(store: &Core, keep: RetentionPolicy, limit: usize) ->
 
 async fn try_expire(store: &Core, keep: RetentionPolicy, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
-    let now = store.sessions.now(&mut unit).await?;
-    let ids = Expiry { keep, now, limit }.find(store, &mut unit).await?;
+    let expired = expire_within(store, &mut unit, keep, limit).await;
+    let (expired, woken) = unit.ended(expired).await?;
+    flow::announce(store, &woken);
+    Ok(expired)
+}
+
+/// Returns the number of expired jobs, and the lanes in which jobs were queued that had waited for one.
+async fn expire_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    keep: RetentionPolicy,
+    limit: usize,
+) -> sqlx::Result<(usize, Woken)> {
+    let now = store.sessions.now(connection).await?;
+    let ids = Expiry { keep, now, limit }.find(store, connection).await?;
     let mut deleted: BTreeMap<JobId, Status> = ids.iter().map(|id| (*id, Status::Deleted)).collect();
-    let family = flow::affected(&mut unit, deleted.clone()).await?;
-    let mut jobs = lock(&mut unit, &ids, &family, now).await?;
+    let family = flow::affected(connection, deleted.clone()).await?;
+    let mut jobs = lock(connection, &ids, &family, now).await?;
     for (id, locked) in &mut jobs {
         let before = locked.clone();
         if change::keep_for_unique_key(&mut locked.job, now) {
             deleted.remove(id);
-            keep_longer(&mut unit, &before.job, &locked.job).await?;
+            keep_longer(connection, &before.job, &locked.job).await?;
             continue;
         }
         // An operator may have deleted the job meanwhile.
         if matches!(change::apply(Verb::Delete, &mut locked.job, now), Ok(false)) {
-            replace(&mut unit, &before, locked, ChangeEvent { at: now, actor: "retention", detail: None }).await?;
+            replace(connection, &before, locked, ChangeEvent { at: now, actor: "retention", detail: None }).await?;
         }
     }
     let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
-    let woken = writer.follow(&mut unit, deleted, &family).await?;
-    unit.done().await?;
-    flow::announce(store, &woken);
-    Ok(ids.len())
+    let woken = writer.follow(connection, deleted, &family).await?;
+    Ok((ids.len(), woken))
 }
 
 /// Extends the retention period of a finished job.
@@ -268,11 +293,20 @@ impl Expiry {
 /// Removes deleted jobs with all rows that belong to them.
 pub(crate) async fn purge(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
-    let cutoff = store.sessions.now(&mut unit).await?.before(after);
-    let ids = sqlx::query_scalar(*sql::PURGEABLE).bind(At(cutoff)).bind(limit as i64).fetch_all(&mut *unit).await?;
-    let removed = remove(&mut unit, ids).await?;
-    unit.done().await?;
-    Ok(removed)
+    let removed = purge_within(store, &mut unit, after, limit).await;
+    unit.ended(removed).await
+}
+
+async fn purge_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    after: Duration,
+    limit: usize,
+) -> sqlx::Result<usize> {
+    let cutoff = store.sessions.now(connection).await?.before(after);
+    let query = sqlx::query_scalar(*sql::PURGEABLE).bind(At(cutoff)).bind(limit as i64);
+    let ids = query.fetch_all(&mut *connection).await?;
+    remove(connection, ids).await
 }
 
 /// Removes ephemeral jobs that are not running.
@@ -282,12 +316,26 @@ pub(crate) async fn drop_ephemeral(store: &Core, before: Timestamp, limit: usize
 
 async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
-    let ids: Vec<Uuid> =
-        sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64).fetch_all(&mut *unit).await?;
+    let dropped = drop_within(store, &mut unit, before, limit).await;
+    let (removed, woken) = unit.ended(dropped).await?;
+    store.scan_bounds.changed();
+    flow::announce(store, &woken);
+    Ok(removed)
+}
+
+/// Returns the number of removed jobs, and the lanes in which jobs were queued that had waited for one.
+async fn drop_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    before: Timestamp,
+    limit: usize,
+) -> sqlx::Result<(usize, Woken)> {
+    let query = sqlx::query_scalar(*sql::EPHEMERAL).bind(At(before)).bind(limit as i64);
+    let ids: Vec<Uuid> = query.fetch_all(&mut *connection).await?;
     let ids: BTreeSet<JobId> = ids.into_iter().map(job_id).collect();
     let gone = |ids: &BTreeSet<JobId>| ids.iter().map(|id| (*id, Status::Deleted)).collect::<BTreeMap<_, _>>();
-    let family = flow::affected(&mut unit, gone(&ids)).await?;
-    let locked = locking::lock(&mut unit, &ids, &family, store.clock_now()).await?.unwrap_or_default();
+    let family = flow::affected(connection, gone(&ids)).await?;
+    let locked = locking::lock(connection, &ids, &family, store.clock_now()).await?.unwrap_or_default();
     // A job that was claimed meanwhile is kept.
     let of = |matches: fn(Status) -> bool| {
         locked.iter().filter(move |(_, job)| matches(job.status)).map(|(id, _)| *id).collect::<BTreeSet<_>>()
@@ -296,15 +344,11 @@ async fn try_drop_ephemeral(store: &Core, before: Timestamp, limit: usize) -> sq
     let (active, followed) = (&of(Status::is_active) & &idle, &of(|status| status != Status::Deleted) & &idle);
     let removed: Vec<Uuid> = idle.iter().map(|id| uuid(*id)).collect();
     // A job that is removed together with its parent must not be cancelled, and counted, by the parent's end too.
-    sqlx::query(*sql::DELETE_DEPENDENCIES).bind(&removed).execute(&mut *unit).await?;
+    sqlx::query(*sql::DELETE_DEPENDENCIES).bind(&removed).execute(&mut *connection).await?;
     let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Whole };
-    writer.count_ends(&mut unit, &gone(&active)).await?;
-    let woken = writer.follow(&mut unit, gone(&followed), &family).await?;
-    let removed = remove(&mut unit, removed).await?;
-    unit.done().await?;
-    store.scan_bounds.changed();
-    flow::announce(store, &woken);
-    Ok(removed)
+    writer.count_ends(connection, &gone(&active)).await?;
+    let woken = writer.follow(connection, gone(&followed), &family).await?;
+    Ok((remove(connection, removed).await?, woken))
 }
 
 async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Result<usize> {
@@ -327,13 +371,26 @@ async fn remove(connection: &mut PgConnection, mut ids: Vec<Uuid>) -> sqlx::Resu
 /// Removes old attempts, logs, counters and workers.
 pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::Result<usize> {
     let Some(mut unit) = retention(store).await? else { return Ok(0) };
-    let now = store.sessions.now(&mut unit).await?;
+    let trimmed = trim_within(store, &mut unit, after, limit).await;
+    let (trimmed, until) = unit.ended(trimmed).await?;
+    store.upkeep.trimmed(until);
+    Ok(trimmed)
+}
+
+/// Returns the number of removed rows, and the time up to which events were cleared.
+async fn trim_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    after: Duration,
+    limit: usize,
+) -> sqlx::Result<(usize, Timestamp)> {
+    let now = store.sessions.now(connection).await?;
     // A workflow with ends that are not yet rolled up is kept.
-    if try_lock_rollups(&mut unit).await? {
-        sqlx::query(*sql::ROLL_UP_ENDS).execute(&mut *unit).await?;
+    if try_lock_rollups(connection).await? {
+        sqlx::query(*sql::ROLL_UP_ENDS).execute(&mut *connection).await?;
     }
     // Many events have the same timestamp; a hash join finds the ones to remove.
-    sqlx::query("select set_config('enable_hashjoin', 'on', true)").execute(&mut *unit).await?;
+    sqlx::query("select set_config('enable_hashjoin', 'on', true)").execute(&mut *connection).await?;
     let cutoff = now.before(after);
     let row = sqlx::query(*sql::PRUNE)
         .persistent(false)
@@ -343,14 +400,12 @@ pub(crate) async fn trim(store: &Core, after: Duration, limit: usize) -> sqlx::R
         .bind(limit as i64)
         .bind(At(store.upkeep.trimmed_until()))
         .bind(Uuid::from_u128(WorkflowId::last_of(cutoff).to_bits()))
-        .fetch_one(&mut *unit)
+        .fetch_one(&mut *connection)
         .await?;
-    queue_limits::trim(&mut unit, now, limit).await?;
-    serve(&mut unit, |db| tokens::trim(Edit { db, now }, limit)).await?;
-    changes::trim(&mut unit, now).await?;
-    unit.done().await?;
-    store.upkeep.trimmed(rows::optional_instant(&row, 1)?.unwrap_or(cutoff));
-    Ok(row.try_get::<i64, _>(0)? as usize)
+    queue_limits::trim(connection, now, limit).await?;
+    serve(connection, |db| tokens::trim(Edit { db, now }, limit)).await?;
+    changes::trim(connection, now).await?;
+    Ok((row.try_get::<i64, _>(0)? as usize, rows::optional_instant(&row, 1)?.unwrap_or(cutoff)))
 }
 
 /// Takes the advisory lock for rolling up counters; returns whether it was free.
@@ -362,10 +417,15 @@ async fn try_lock_rollups(connection: &mut PgConnection) -> sqlx::Result<bool> {
 /// Rolls up the counters' changes, unless another process is doing so.
 pub(crate) async fn roll_up(store: &Core) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
-    if try_lock_rollups(&mut unit).await? {
+    let rolled_up = roll_up_within(&mut unit).await;
+    unit.ended(rolled_up).await
+}
+
+async fn roll_up_within(connection: &mut PgConnection) -> sqlx::Result<()> {
+    if try_lock_rollups(connection).await? {
         for statement in [*sql::ROLL_UP_COUNTS, *sql::ROLL_UP_PENDING, *sql::ROLL_UP_ROLLUPS, *sql::ROLL_UP_ENDS] {
-            sqlx::query(statement).execute(&mut *unit).await?;
+            sqlx::query(statement).execute(&mut *connection).await?;
         }
     }
-    unit.done().await
+    Ok(())
 }

@@ -12,21 +12,24 @@ const OLDEST_VERSION: i32 = 130_000;
 /// Checks for damage and bad settings.
 pub(crate) async fn check(store: &Core) -> sqlx::Result<Vec<Diagnostic>> {
     let mut unit = store.sessions.several().await?;
+    let diagnostics = check_within(&mut unit).await;
+    unit.ended(diagnostics).await
+}
+
+async fn check_within(connection: &mut PgConnection) -> sqlx::Result<Vec<Diagnostic>> {
     // The checks read whole tables, once.
     sqlx::query("select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_bitmapscan']) name")
-        .execute(&mut *unit)
+        .execute(&mut *connection)
         .await?;
-    let diagnostics = vec![
-        version(&mut unit).await?,
-        privileges(&mut unit).await?,
-        counters(&mut unit).await?,
-        indexes(&mut unit).await?,
-        histories(&mut unit).await?,
-        serve(&mut unit, queue_settings).await?,
-        open_transactions(&mut unit).await?,
-    ];
-    unit.done().await?;
-    Ok(diagnostics)
+    Ok(vec![
+        version(connection).await?,
+        privileges(connection).await?,
+        counters(connection).await?,
+        indexes(connection).await?,
+        histories(connection).await?,
+        serve(connection, queue_settings).await?,
+        open_transactions(connection).await?,
+    ])
 }
 
 async fn number(connection: &mut PgConnection, sql: &'static str) -> sqlx::Result<i64> {

@@ -125,12 +125,17 @@ async fn record_reachability(connection: &mut PgConnection, reachability: Reacha
     }
 }
 
+/// The row of the dispatcher, and those of its queues.
+async fn dispatch_rows(connection: &mut PgConnection, reachability: Reachability) -> sqlx::Result<(PgRow, Vec<PgRow>)> {
+    record_reachability(connection, reachability).await?;
+    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *connection).await?;
+    Ok((row, sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(connection).await?))
+}
+
 async fn dispatching(store: &Core, reachability: Reachability) -> sqlx::Result<Dispatching> {
     let mut unit = store.sessions.several().await?;
-    record_reachability(&mut unit, reachability).await?;
-    let row = sqlx::query(*sql::DISPATCH).fetch_one(&mut *unit).await?;
-    let queues = sqlx::query(*sql::DISPATCH_QUEUES).fetch_all(&mut *unit).await?;
-    unit.done().await?;
+    let rows = dispatch_rows(&mut unit, reachability).await;
+    let (row, queues) = unit.ended(rows).await?;
     let micros =
         |row: &PgRow, column| row.try_get::<i64, _>(column).map(|left| Duration::from_micros(left.max(0) as u64));
     let queue = |row: &PgRow| {

@@ -90,16 +90,28 @@ async fn create_partition(core: &Core, table: Table, day: Day) -> sqlx::Result<b
 
 async fn try_create(core: &Core, table: Table, day: Day) -> sqlx::Result<bool> {
     let mut unit = begin_exclusive(core).await?;
-    if table.has(&mut unit, day).await? {
-        return unit.done().await.map(|()| true);
+    let created = create_within(core, &mut unit, table, day).await;
+    match unit.ended(created).await? {
+        Some(created) => Ok(created),
+        None => create_beside_large_default(core, table, day).await,
     }
-    if has_large_default(core, &mut unit, table).await? {
-        unit.done().await?;
-        return create_beside_large_default(core, table, day).await;
+}
+
+/// Whether the partition exists now; `None` if the default partition is large.
+async fn create_within(
+    core: &Core,
+    connection: &mut PgConnection,
+    table: Table,
+    day: Day,
+) -> sqlx::Result<Option<bool>> {
+    if table.has(connection, day).await? {
+        return Ok(Some(true));
+    }
+    if has_large_default(core, connection, table).await? {
+        return Ok(None);
     }
     let create = create_and_fill(table, day) + &attach(table, day) + &drop_constraint(table, day);
-    let created = with_default_locked(&mut unit, table, &create).await?;
-    unit.done().await.map(|()| created)
+    with_default_locked(connection, table, &create).await.map(Some)
 }
 
 async fn create_beside_large_default(core: &Core, table: Table, day: Day) -> sqlx::Result<bool> {
@@ -122,8 +134,8 @@ pub(crate) async fn prove_absence(core: &Core, table: Table, day: Day) -> sqlx::
     unit.done().await?;
     if large && with_retries(core, table, &add_constraint(table, day)).await? {
         let mut unit = begin_exclusive(core).await?;
-        sqlx::raw_sql(AssertSqlSafe(validate_constraint(table, day))).execute(&mut *unit).await?;
-        unit.done().await?;
+        let validated = sqlx::raw_sql(AssertSqlSafe(validate_constraint(table, day))).execute(&mut *unit).await;
+        unit.ended(validated).await?;
     }
     Ok(())
 }
@@ -148,26 +160,38 @@ pub(crate) async fn drop_constraints(core: &Core, before: Day) -> sqlx::Result<(
 /// Begins a transaction that excludes other processes from creating partitions.
 async fn begin_exclusive(core: &Core) -> sqlx::Result<Unit> {
     let mut unit = core.sessions.several().await?;
-    sqlx::query("select pg_advisory_xact_lock(hashtext('punctual days'), hashtext(current_schema()))")
-        .execute(&mut *unit)
-        .await?;
-    Ok(unit)
+    let lock = "select pg_advisory_xact_lock(hashtext('punctual days'), hashtext(current_schema()))";
+    let locked = sqlx::query(lock).execute(&mut *unit).await;
+    match locked {
+        Ok(_) => Ok(unit),
+        Err(error) => unit.ended(Err(error)).await,
+    }
 }
 
 /// Moves the rows of a day from a large default partition with a constraint, and attaches the partition.
 async fn move_and_attach(core: &Core, table: Table, day: Day) -> sqlx::Result<bool> {
     let mut unit = begin_exclusive(core).await?;
-    if table.has(&mut unit, day).await? {
-        return unit.done().await.map(|()| true);
+    let moved = move_within(&mut unit, table, day).await;
+    if matches!(moved, Ok(false)) {
+        // The rows stay where they are.
+        unit.undone().await;
+        return Ok(false);
+    }
+    unit.ended(moved).await
+}
+
+async fn move_within(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::Result<bool> {
+    if table.has(connection, day).await? {
+        return Ok(true);
     }
     let prepare =
         format!("set local statement_timeout = 0; {} {}", create_and_fill(table, day), validate_constraint(table, day));
-    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *unit).await?;
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *connection).await?;
     let attach = attach(table, day) + &drop_constraint(table, day);
     // The tries share the transaction: another one would have to move all rows again.
     for _ in 0..LOCK_MAX_TRIES {
-        if with_default_locked(&mut unit, table, &attach).await? {
-            return unit.done().await.map(|()| true);
+        if with_default_locked(connection, table, &attach).await? {
+            return Ok(true);
         }
         pause().await;
     }
@@ -190,8 +214,8 @@ async fn pause() {
 
 async fn in_transaction(core: &Core, table: Table, statements: &str) -> sqlx::Result<bool> {
     let mut unit = begin_exclusive(core).await?;
-    let done = with_default_locked(&mut unit, table, statements).await?;
-    unit.done().await.map(|()| done)
+    let done = with_default_locked(&mut unit, table, statements).await;
+    unit.ended(done).await
 }
 
 /// Executes PL/pgSQL statements under an exclusive lock of the default partition; returns whether the lock could be

@@ -161,36 +161,75 @@ async fn begin_alone(store: &Core, old: OldDay, others: Others) -> sqlx::Result<
     // Transactions that drew this number or a lower one have ended, so a transaction that begins later sees their
     // changes.
     let mut before = store.sessions.several().await?;
-    if !keep_unchanged(&mut before).await? {
-        return Ok(None);
-    }
-    let mut change = last_change(&mut before).await?;
-    before.done().await?;
+    let change = settled_change(&mut before).await;
+    let Some(change) = before.ended(change).await? else { return Ok(None) };
     let mut unit = store.sessions.several().await?;
+    let change = may_replace(store, &mut unit, old, (others, change)).await;
+    match change {
+        Ok(Some(change)) => Ok(Some((unit, change))),
+        change => unit.ended(change.map(|_| None)).await,
+    }
+}
+
+/// The number of the last change to old days, after which none is in progress; `None` if some always are.
+async fn settled_change(connection: &mut PgConnection) -> sqlx::Result<Option<i64>> {
+    if keep_unchanged(connection).await? { last_change(connection).await.map(Some) } else { Ok(None) }
+}
+
+/// Whether this transaction may replace a day: the number of the last change to old days that it sees.
+async fn may_replace(
+    store: &Core,
+    connection: &mut PgConnection,
+    old: OldDay,
+    (others, change): (Others, i64),
+) -> sqlx::Result<Option<i64>> {
     let alone = "select pg_try_advisory_xact_lock(hashtext('punctual retention'), hashtext(current_schema()))";
-    let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *unit).await?;
+    let alone: bool = sqlx::query_scalar(alone).fetch_one(&mut *connection).await?;
     // Whole tables are read here, without a timeout.
     let settings = "select set_config(name, value, true)
          from (values ('enable_seqscan', 'on'), ('enable_hashjoin', 'on'), ('statement_timeout', '0')) s (name, value)";
-    sqlx::query(settings).execute(&mut *unit).await?;
+    sqlx::query(settings).execute(&mut *connection).await?;
     let due: bool = sqlx::query_scalar(
         "select to_regclass($1) is not null and not exists (
              select from punctual_dropped_partitions where partition = $1 and looked_at > $2::timestamptz)",
     )
     .bind(old.table.partition(old.day))
     .bind(At(store.clock_now().before(old.check_period)))
-    .fetch_one(&mut *unit)
+    .fetch_one(&mut *connection)
     .await?;
-    if !alone || !due {
-        return Ok(None);
+    match others {
+        _ if !alone || !due => Ok(None),
+        Others::Wait => settled_change(connection).await,
+        Others::GoOn => Ok(Some(change)),
     }
-    if others == Others::Wait {
-        if !keep_unchanged(&mut unit).await? {
-            return Ok(None);
+}
+
+/// What a transaction that may replace a day has done.
+enum Exchange {
+    /// The day was replaced: the numbers of rows that were removed, and that are left.
+    Replaced { gone: i64, left: u64 },
+    /// The smaller part was to be removed, so the day was only checked.
+    Checked,
+    /// Nothing was to be removed.
+    Unchecked,
+    /// Another transaction changed old days meanwhile.
+    Disturbed,
+    /// The partitions could not be locked.
+    Busy,
+}
+
+impl Exchange {
+    /// Ends the transaction.
+    async fn ended(exchange: sqlx::Result<Self>, unit: Unit) -> sqlx::Result<Self> {
+        match exchange {
+            // The remaining rows were copied in vain.
+            Ok(Self::Disturbed | Self::Busy) => {
+                unit.undone().await;
+                exchange
+            }
+            exchange => unit.ended(exchange).await,
         }
-        change = last_change(&mut unit).await?;
     }
-    Ok(Some((unit, change)))
 }
 
 /// How long jobs are kept: as finished, and then as deleted.
@@ -204,31 +243,49 @@ struct Periods {
 async fn exchange_jobs(store: &Core, day: Day, periods: Periods, others: Others) -> sqlx::Result<Replacement> {
     let old = OldDay { table: partitions::JOBS, day, check_period: JOBS_CHECK_PERIOD };
     let Some((mut unit, change)) = begin_alone(store, old, others).await? else { return Ok(Replacement::NOTHING) };
-    let now = store.sessions.now(&mut unit).await?;
+    let exchanged = exchange_jobs_within(store, &mut unit, (day, change), periods).await;
+    match Exchange::ended(exchanged, unit).await? {
+        Exchange::Replaced { gone, left } => {
+            tracing::info!(partition = partitions::JOBS.partition(day), gone, left, "jobs of a day have gone");
+            drop_detached(store).await?;
+            Ok(Replacement::Gone(gone as usize))
+        }
+        Exchange::Disturbed => Ok(Replacement::Disturbed),
+        Exchange::Checked | Exchange::Unchecked | Exchange::Busy => Ok(Replacement::NOTHING),
+    }
+}
+
+async fn exchange_jobs_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    (day, change): (Day, i64),
+    periods: Periods,
+) -> sqlx::Result<Exchange> {
+    let now = store.sessions.now(connection).await?;
     let (jobs, labels) = (partitions::JOBS.partition(day), partitions::LABELS.partition(day));
     let gone = is_gone(now, periods.keep, periods.deleted);
-    let leaving = leaving(&mut unit, &format!("{jobs} j"), &gone).await?;
+    let leaving = leaving(connection, &format!("{jobs} j"), &gone).await?;
     let Some(leaving) = leaving else {
-        record_check(&mut unit, &jobs, now, None).await?;
-        return unit.done().await.map(|()| Replacement::NOTHING);
+        record_check(connection, &jobs, now, None).await?;
+        return Ok(Exchange::Checked);
     };
     // Unfinished jobs may change meanwhile; they are copied later, under the exclusive lock.
     let live = sqlx::query_scalar(AssertSqlSafe(format!("select id from {jobs} where finished_at is null")));
-    let live: Vec<Uuid> = live.fetch_all(&mut *unit).await?;
+    let live: Vec<Uuid> = live.fetch_all(&mut *connection).await?;
     let kept = format!("select j.* from {jobs} j where finished_at is not null and not ({gone})");
-    let mut left = copy(&mut unit, partitions::JOBS, day, &kept).await?;
+    let mut left = copy(connection, partitions::JOBS, day, &kept).await?;
     let kept =
         format!("select l.* from {labels} l where exists (select from {jobs} j where j.id = l.id and not ({gone}))");
-    let labelled = partitions::LABELS.has(&mut unit, day).await?;
-    let labels_left = if labelled { copy(&mut unit, partitions::LABELS, day, &kept).await? } else { 0 };
+    let labelled = partitions::LABELS.has(connection, day).await?;
+    let labels_left = if labelled { copy(connection, partitions::LABELS, day, &kept).await? } else { 0 };
     let tables = if labelled { vec![partitions::JOBS, partitions::LABELS] } else { vec![partitions::JOBS] };
     let forget = sql::FORGET_DROPPED_PARTITION.replace("{jobs}", &jobs).replace("{gone}", &gone);
-    sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *unit).await?;
-    if !is_undisturbed(&mut unit, change).await? {
-        return Ok(Replacement::Disturbed);
+    sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut *connection).await?;
+    if !is_undisturbed(connection, change).await? {
+        return Ok(Exchange::Disturbed);
     }
-    if !lock_partitions(&mut unit, &tables, day).await? {
-        return Ok(Replacement::NOTHING);
+    if !lock_partitions(connection, &tables, day).await? {
+        return Ok(Exchange::Busy);
     }
     let add = format!(
         "insert into {jobs}_left select j.* from unnest($1::uuid[], $2::timestamptz[]) u (id, scheduled_at)
@@ -236,23 +293,38 @@ async fn exchange_jobs(store: &Core, day: Day, periods: Periods, others: Others)
          on conflict do nothing"
     );
     let times: Vec<At> = live.iter().map(|id| At(job_id(*id).timestamp())).collect();
-    left += sqlx::query(AssertSqlSafe(add)).bind(live).bind(times).execute(&mut *unit).await?.rows_affected();
-    exchange(&mut unit, partitions::JOBS, day, left > 0).await?;
+    left += sqlx::query(AssertSqlSafe(add)).bind(live).bind(times).execute(&mut *connection).await?.rows_affected();
+    exchange(connection, partitions::JOBS, day, left > 0).await?;
     if labelled {
-        exchange(&mut unit, partitions::LABELS, day, labels_left > 0).await?;
+        exchange(connection, partitions::LABELS, day, labels_left > 0).await?;
     }
-    record_check(&mut unit, &jobs, now, Some(day.plus(1).start())).await?;
-    unit.done().await?;
-    tracing::info!(partition = jobs, gone = leaving, left, "jobs of a day have gone");
-    drop_detached(store).await?;
-    Ok(Replacement::Gone(leaving as usize))
+    record_check(connection, &jobs, now, Some(day.plus(1).start())).await?;
+    Ok(Exchange::Replaced { gone: leaving, left })
 }
 
 /// Replaces a day of events or logs with the rows whose jobs still exist, if most of the rows belong to removed jobs.
 async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others) -> sqlx::Result<Replacement> {
     let old = OldDay { table, day, check_period: HISTORIES_CHECK_PERIOD };
     let Some((mut unit, change)) = begin_alone(store, old, others).await? else { return Ok(Replacement::NOTHING) };
-    let now = store.sessions.now(&mut unit).await?;
+    let exchanged = exchange_histories_within(store, &mut unit, (table, day), change).await;
+    match Exchange::ended(exchanged, unit).await? {
+        Exchange::Replaced { gone, left } => {
+            let partition = table.partition(day);
+            tracing::info!(partition, gone, left, "a day's records of jobs that have gone went after them");
+            drop_detached(store).await.map(|()| Replacement::NOTHING)
+        }
+        Exchange::Disturbed => Ok(Replacement::Disturbed),
+        Exchange::Checked | Exchange::Unchecked | Exchange::Busy => Ok(Replacement::NOTHING),
+    }
+}
+
+async fn exchange_histories_within(
+    store: &Core,
+    connection: &mut PgConnection,
+    (table, day): (Table, Day),
+    change: i64,
+) -> sqlx::Result<Exchange> {
+    let now = store.sessions.now(connection).await?;
     let partition = table.partition(day);
     // The time before which jobs were removed, if any were since the last check.
     let before: Option<At> = sqlx::query_scalar(
@@ -261,33 +333,31 @@ async fn exchange_histories(store: &Core, table: Table, day: Day, others: Others
              > coalesce(max(looked_at) filter (where partition = $1), '-infinity')",
     )
     .bind(&partition)
-    .fetch_optional(&mut *unit)
+    .fetch_optional(&mut *connection)
     .await?
     .flatten();
     let Some(At(before)) = before.filter(|before| day.plus(1).start() <= before.0) else {
-        return Ok(Replacement::NOTHING);
+        return Ok(Exchange::Unchecked);
     };
     // Jobs before that time either exist or were removed.
     let with_jobs = format!(
         "{partition} e left join (select id from punctual_jobs where scheduled_at < '{before}') j on j.id = e.job_id"
     );
     let gone = format!("e.job_id < '{:032x}' and j.id is null", first_id(before).to_bits());
-    let Some(leaving) = leaving(&mut unit, &with_jobs, &gone).await? else {
-        record_check(&mut unit, &partition, now, None).await?;
-        return unit.done().await.map(|()| Replacement::NOTHING);
+    let Some(leaving) = leaving(connection, &with_jobs, &gone).await? else {
+        record_check(connection, &partition, now, None).await?;
+        return Ok(Exchange::Checked);
     };
-    let left = copy(&mut unit, table, day, &format!("select e.* from {with_jobs} where not ({gone})")).await?;
-    if !is_undisturbed(&mut unit, change).await? {
-        return Ok(Replacement::Disturbed);
+    let left = copy(connection, table, day, &format!("select e.* from {with_jobs} where not ({gone})")).await?;
+    if !is_undisturbed(connection, change).await? {
+        return Ok(Exchange::Disturbed);
     }
-    if !lock_partitions(&mut unit, &[table], day).await? {
-        return Ok(Replacement::NOTHING);
+    if !lock_partitions(connection, &[table], day).await? {
+        return Ok(Exchange::Busy);
     }
-    exchange(&mut unit, table, day, left > 0).await?;
-    record_check(&mut unit, &partition, now, None).await?;
-    unit.done().await?;
-    tracing::info!(partition, gone = leaving, left, "a day's records of jobs that have gone went after them");
-    drop_detached(store).await.map(|()| Replacement::NOTHING)
+    exchange(connection, table, day, left > 0).await?;
+    record_check(connection, &partition, now, None).await?;
+    Ok(Exchange::Replaced { gone: leaving, left })
 }
 
 /// A condition that is true for a job `j` that has passed its retention period, as finished and as deleted.
@@ -319,17 +389,25 @@ async fn leaving(connection: &mut PgConnection, rows: &str, gone: &str) -> sqlx:
     Ok((leaving > 0 && leaving >= all - leaving).then_some(leaving))
 }
 
+async fn is_empty(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::Result<bool> {
+    let text = format!("select not exists (select from {})", table.partition(day));
+    sqlx::query_scalar(AssertSqlSafe(text)).persistent(false).fetch_one(connection).await
+}
+
+async fn drop_if_empty(connection: &mut PgConnection, table: Table, day: Day) -> sqlx::Result<()> {
+    if lock_partitions(connection, &[table], day).await? && is_empty(connection, table, day).await? {
+        detach(connection, table, day).await?;
+    }
+    Ok(())
+}
+
 /// Drops the empty partitions of old days.
 async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
-    let is_empty = async |connection: &mut PgConnection, day: Day| {
-        let text = format!("select not exists (select from {})", table.partition(day));
-        sqlx::query_scalar::<_, bool>(AssertSqlSafe(text)).persistent(false).fetch_one(connection).await
-    };
     let now = store.clock_now();
     let mut unit = store.sessions.single().await?;
     let mut empty = Vec::new();
     for day in of_size(&mut unit, table, 0).await?.into_iter().filter(|day| is_old(day.plus(1), now)) {
-        if is_empty(&mut unit, day).await? {
+        if is_empty(&mut unit, table, day).await? {
             empty.push(day);
         }
     }
@@ -337,10 +415,8 @@ async fn drop_empty(store: &Core, table: Table) -> sqlx::Result<()> {
     for day in empty {
         let old = OldDay { table, day, check_period: Duration::ZERO };
         let Some((mut unit, _)) = begin_alone(store, old, Others::Wait).await? else { return Ok(()) };
-        if lock_partitions(&mut unit, &[table], day).await? && is_empty(&mut unit, day).await? {
-            detach(&mut unit, table, day).await?;
-        }
-        unit.done().await?;
+        let dropped = drop_if_empty(&mut unit, table, day).await;
+        unit.ended(dropped).await?;
     }
     drop_detached(store).await
 }

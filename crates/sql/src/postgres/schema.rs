@@ -51,22 +51,37 @@ async fn try_migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> 
         return Ok(());
     }
     let mut unit = sessions.several().await.map_err(error)?;
-    sqlx::query(LOCK).bind(schema).execute(&mut *unit).await.map_err(error)?;
-    sqlx::query(LOCK_TIMEOUT).execute(&mut *unit).await.map_err(error)?;
-    create_namespace(&mut unit, schema).await.map_err(error)?;
-    sqlx::query(CREATE_SCHEMA).execute(&mut *unit).await.map_err(error)?;
-    for migration in migrate::missing(known, &applied(&mut unit).await.map_err(error)?)? {
-        sqlx::raw_sql(migration.sql).execute(&mut *unit).await.map_err(error)?;
+    let migrated = migrate_within(sessions, &mut unit, schema, known).await;
+    if migrated.is_err() {
+        unit.undone().await;
+        return migrated;
+    }
+    unit.done().await.map_err(error)
+}
+
+async fn migrate_within(
+    sessions: &Sessions,
+    connection: &mut PgConnection,
+    schema: &str,
+    known: &[Migration],
+) -> Result<(), StoreError> {
+    let error = |error| sessions.error(error);
+    sqlx::query(LOCK).bind(schema).execute(&mut *connection).await.map_err(error)?;
+    sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await.map_err(error)?;
+    create_namespace(connection, schema).await.map_err(error)?;
+    sqlx::query(CREATE_SCHEMA).execute(&mut *connection).await.map_err(error)?;
+    for migration in migrate::missing(known, &applied(connection).await.map_err(error)?)? {
+        sqlx::raw_sql(migration.sql).execute(&mut *connection).await.map_err(error)?;
         sqlx::query("insert into punctual_schema (version, name, checksum) values ($1, $2, $3)")
             .bind(migration.version as i32)
             .bind(migration.name)
             .bind(migration.checksum())
-            .execute(&mut *unit)
+            .execute(&mut *connection)
             .await
             .map_err(error)?;
         tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     }
-    unit.done().await.map_err(error)
+    Ok(())
 }
 
 /// Creates the schema that the address names, if it does not exist. Called under the lock: `if not exists` does not

@@ -318,17 +318,23 @@ impl Unit {
         }
     }
 
-    /// Commits, or rolls back if the result is an error. A transaction that is only dropped would hold its row locks
-    /// for a moment longer, and the next transaction would find them locked.
+    /// Commits, or rolls back if the result is an error. Every transaction that locks something ends here: one that is
+    /// only dropped would hold its locks for a moment longer, and the next transaction would find them locked.
     pub(crate) async fn ended<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
-        match (result, self) {
-            (Ok(done), unit) => unit.done().await.map(|()| done),
-            (Err(refused), Self::Several(transaction)) => {
-                // If the rollback fails, the connection is lost, and the server rolls back.
-                let _ = transaction.rollback().await;
+        match result {
+            Ok(done) => self.done().await.map(|()| done),
+            Err(refused) => {
+                self.undone().await;
                 Err(refused)
             }
-            (Err(refused), Self::Single { .. }) => Err(refused),
+        }
+    }
+
+    /// Rolls back.
+    pub(crate) async fn undone(self) {
+        if let Self::Several(transaction) = self {
+            // If the rollback fails, the connection is lost, and the server rolls back.
+            let _ = transaction.rollback().await;
         }
     }
 }

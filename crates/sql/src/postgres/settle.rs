@@ -115,12 +115,20 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<S
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
+    let settled = settle_tables(&mut unit, store.sessions.clock(), tables).await;
+    unit.ended(settled).await
+}
+
+async fn settle_tables(
+    connection: &mut PgConnection,
+    now: Option<At>,
+    tables: BTreeMap<String, Vec<&Settlement>>,
+) -> sqlx::Result<SettledExecutions> {
     let mut done = SettledExecutions::default();
     for (table, settlements) in tables {
         let batch = TableBatch { table: &table, settlements, begun: None };
-        done.add(batch.settle(&mut unit, store.sessions.clock(), &sql::SETTLE).await?);
+        done.add(batch.settle(connection, now, &sql::SETTLE).await?);
     }
-    unit.done().await?;
     Ok(done)
 }
 
@@ -128,10 +136,18 @@ async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<S
 async fn try_settle_family(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<(SettledExecutions, Woken)> {
     let mut unit = store.sessions.several().await?;
     let writer = FlowWriter { now: store.sessions.clock(), tables: Tables::Days(&store.days) };
-    let (mut done, woken) = settle_and_follow(&mut unit, writer, settlements).await?;
+    let settled = settle_family(&mut unit, writer, settlements).await;
+    unit.ended(settled).await
+}
+
+async fn settle_family(
+    connection: &mut PgConnection,
+    writer: FlowWriter<'_>,
+    settlements: &[&Settlement],
+) -> sqlx::Result<(SettledExecutions, Woken)> {
+    let (mut done, woken) = settle_and_follow(connection, writer, settlements).await?;
     let stale = settlements.iter().copied().filter(|one| !done.fences.contains(&fence(one)));
-    done.limited |= slots::release_stale(&mut unit, writer.now, stale).await?;
-    unit.done().await?;
+    done.limited |= slots::release_stale(connection, writer.now, stale).await?;
     Ok((done, woken))
 }
 
@@ -196,12 +212,21 @@ async fn try_finish(
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
+    let finished = finish_tables(store, &mut unit, starts, tables).await;
+    unit.ended(finished).await
+}
+
+async fn finish_tables(
+    store: &Core,
+    connection: &mut PgConnection,
+    starts: &HashMap<AttemptId, &Start>,
+    tables: BTreeMap<String, Vec<&Settlement>>,
+) -> sqlx::Result<SettledExecutions> {
     let mut done = SettledExecutions::default();
     for (table, settlements) in tables {
         let batch = TableBatch { table: &table, settlements, begun: Some(Begun { store, starts }) };
-        done.add(batch.settle(&mut unit, store.sessions.clock(), &sql::FINISH).await?);
+        done.add(batch.settle(connection, store.sessions.clock(), &sql::FINISH).await?);
     }
-    unit.done().await?;
     Ok(done)
 }
 
@@ -377,6 +402,15 @@ pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId])
 /// Stores progress and logs of running handlers.
 pub(crate) async fn report_progress(store: &Core, reports: &[ProgressReport]) -> sqlx::Result<()> {
     let mut unit = store.sessions.several().await?;
+    let reported = report_within(&mut unit, reports).await;
+    unit.ended(reported).await?;
+    if reports.iter().any(|report| report.progress.is_some()) {
+        store.hints.notify_jobs();
+    }
+    Ok(())
+}
+
+async fn report_within(connection: &mut PgConnection, reports: &[ProgressReport]) -> sqlx::Result<()> {
     let mut progress: Vec<(&ProgressReport, String)> = Vec::new();
     for report in reports {
         if let Some(reported) = &report.progress {
@@ -393,7 +427,7 @@ pub(crate) async fn report_progress(store: &Core, reports: &[ProgressReport]) ->
             .bind(progress.iter().map(|(report, _)| report.attempt.run as i32).collect::<Vec<_>>())
             .bind(progress.iter().map(|(report, _)| Uuid::from_u128(report.worker.to_bits())).collect::<Vec<_>>())
             .bind(progress.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>())
-            .execute(&mut *unit)
+            .execute(&mut *connection)
             .await?;
     }
     let lines: Vec<_> = reports
@@ -409,12 +443,8 @@ pub(crate) async fn report_progress(store: &Core, reports: &[ProgressReport]) ->
             .bind(lines.iter().map(|(_, _, line)| At(line.at)).collect::<Vec<_>>())
             .bind(lines.iter().map(|(_, _, line)| line.level.as_str()).collect::<Vec<_>>())
             .bind(lines.iter().map(|(_, _, line)| line.message.as_str()).collect::<Vec<_>>())
-            .execute(&mut *unit)
+            .execute(&mut *connection)
             .await?;
-    }
-    unit.done().await?;
-    if !progress.is_empty() {
-        store.hints.notify_jobs();
     }
     Ok(())
 }

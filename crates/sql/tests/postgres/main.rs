@@ -12,7 +12,7 @@ mod tables;
 use std::time::Duration;
 
 use punctual_core::{
-    JobId, Limits, ManualClock, Outcome, QueueSave, QueueSettings, RetentionPolicy, Settled, Status,
+    Change, JobId, Limits, ManualClock, Outcome, QueueSave, QueueSettings, RetentionPolicy, Settled, Status, Verb,
     dispatch::PrimaryStore, settle, store::ports::*,
 };
 use punctual_sql::postgres::{
@@ -132,6 +132,23 @@ async fn a_queue_whose_settings_cannot_be_read_starts_no_jobs_and_the_others_go_
     let claimed: Vec<JobId> = fx.claim(fx.worker(), 10).await.iter().map(|claim| claim.job.id).collect();
     assert_eq!(claimed, [held]);
     assert!(checked().await.ok);
+}
+
+/// The server ends a transaction by itself after errors of its own, but not after those that this process finds.
+#[tokio::test]
+async fn a_change_that_fails_releases_its_locks_at_once() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    let job = fx.enqueue(|_| ()).await;
+    let mut connection = PgConnection::connect_with(&options.connect).await.unwrap();
+    let (table, id) = (format!("{}.punctual_jobs", options.schema), format!("{:032x}", job.to_bits()));
+    let corrupt = format!("update {table} set options = '{{\"tags\": 5}}' where id = '{id}'");
+    raw_sql(AssertSqlSafe(corrupt)).execute(&mut connection).await.unwrap();
+    let change = Change { job, verb: Verb::Cancel, actor: "ada".into(), reason: None };
+    fx.store.change(vec![change]).await.unwrap_err();
+    let lock = format!("select from {table} where id = '{id}' for update nowait");
+    raw_sql(AssertSqlSafe(lock)).execute(&mut connection).await.unwrap();
 }
 
 #[tokio::test]

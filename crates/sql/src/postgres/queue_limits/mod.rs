@@ -149,6 +149,17 @@ struct LockedQueues {
     queues: BTreeSet<String>,
 }
 
+/// The rows of the jobs that a claim took under limits.
+struct TakenRows {
+    rows: Vec<PgRow>,
+    /// The positions of the jobs in the order of the claim.
+    order: HashMap<JobId, usize>,
+    /// Whether the settings of other queues have changed since they were read.
+    settings_changed: bool,
+    /// When the limits next allow a start.
+    opens_at: Option<Timestamp>,
+}
+
 /// The result of evaluating keys with wake-ups.
 struct Evaluated {
     /// Whether all were evaluated.
@@ -170,7 +181,11 @@ impl LimitedClaim<'_> {
                 locked.unit.done().await?;
                 return Ok(Some((None, Some(locked.now.after(RETRY_AFTER)))));
             }
-            let evaluated = self.evaluate_woken(&mut locked).await?;
+            let evaluated = self.evaluate_woken(&mut locked).await;
+            let evaluated = match evaluated {
+                Ok(evaluated) => evaluated,
+                Err(error) => return locked.unit.ended(Err(error)).await,
+            };
             // The order is exact once every key that may start a job is known; the number of rounds is limited
             // nevertheless.
             if evaluated.all || rounds == ROUNDS_MAX {
@@ -183,49 +198,70 @@ impl LimitedClaim<'_> {
     /// Locks the limits of queues, except those that another claim has locked.
     async fn begin(&self, queues: &BTreeSet<String>) -> sqlx::Result<Option<LockedQueues>> {
         let mut unit = self.scan.store.sessions.several().await?;
-        let names: Vec<&String> = queues.iter().collect();
-        let free: Vec<String> = sqlx::query_scalar(*sql::LIMITS_LOCK).bind(&names).fetch_all(&mut *unit).await?;
-        let begin =
-            sqlx::query(*sql::LIMITS_BEGIN).bind(self.scan.store.sessions.clock()).fetch_one(&mut *unit).await?;
-        let locked = LockedQueues { unit, now: rows::instant(&begin, 0)?, queues: free.into_iter().collect() };
-        if begin.try_get::<i64, _>(1)? != self.scan.queues.revision {
-            // Ended here: a dropped transaction would hold the locks until its connection is used again.
-            locked.unit.done().await?;
-            return Ok(None);
+        let locked = self.lock(&mut unit, queues).await;
+        match locked {
+            Ok(Some((now, queues))) => Ok(Some(LockedQueues { unit, now, queues })),
+            locked => unit.ended(locked.map(|_| None)).await,
         }
-        Ok(Some(locked))
+    }
+
+    /// Returns the time at which the limits are evaluated, and the queues that were locked; `None` if the settings of
+    /// queues have changed since they were read.
+    async fn lock(
+        &self,
+        connection: &mut PgConnection,
+        queues: &BTreeSet<String>,
+    ) -> sqlx::Result<Option<(Timestamp, BTreeSet<String>)>> {
+        let names: Vec<&String> = queues.iter().collect();
+        let free: Vec<String> = sqlx::query_scalar(*sql::LIMITS_LOCK).bind(&names).fetch_all(&mut *connection).await?;
+        let begin = sqlx::query(*sql::LIMITS_BEGIN).bind(self.scan.store.sessions.clock());
+        let begin = begin.fetch_one(connection).await?;
+        let is_known = begin.try_get::<i64, _>(1)? == self.scan.queues.revision;
+        let now = rows::instant(&begin, 0)?;
+        Ok(is_known.then(|| (now, free.into_iter().collect())))
     }
 
     async fn take_at(
         &self,
         LockedQueues { mut unit, now, queues: free }: LockedQueues,
         all: &BTreeSet<String>,
-        mut opens_at: Option<Timestamp>,
+        opens_at: Option<Timestamp>,
     ) -> sqlx::Result<Option<(Option<ScanResult>, Option<Timestamp>)>> {
-        let choice = self.candidates(&mut unit, &free, now).await?.choose(self.scan.request.limit);
-        let rows = self.take_chosen(&mut unit, &choice.jobs, now).await?;
+        let taken = self.take_within(&mut unit, &free, now).await;
+        let taken = unit.ended(taken).await?;
+        if taken.settings_changed {
+            return Ok(None);
+        }
+        let mut opens_at = opens_at.into_iter().chain(taken.opens_at).min();
+        if free.len() < all.len() {
+            opens_at = opens_at.into_iter().chain([now.after(RETRY_AFTER)]).min();
+        }
+        let mut jobs = take::claimed_rows(self.scan.store, &taken.rows)?;
+        jobs.sort_by_key(|job| taken.order.get(&job.attempt.job));
+        let next_run_at = self.scan.store.scan_bounds.learn(&taken.rows)?;
+        Ok(Some((Some(ScanResult { jobs, next_run_at, opens_at: None }), opens_at)))
+    }
+
+    async fn take_within(
+        &self,
+        connection: &mut PgConnection,
+        free: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> sqlx::Result<TakenRows> {
+        let choice = self.candidates(connection, free, now).await?.choose(self.scan.request.limit);
+        let rows = self.take_chosen(connection, &choice.jobs, now).await?;
         // Only settings of another queue can have changed: changes of these queues wait for this transaction to end.
         let revision = rows.first().map(|row| row.try_get::<i64, _>(18)).transpose()?;
         let settings_changed = revision.is_some_and(|revision| revision != self.scan.queues.revision);
         let claimed = rows.iter().map(|row| row.try_get(2)).collect::<sqlx::Result<Vec<Option<Uuid>>>>()?;
         let claimed: HashSet<JobId> = claimed.into_iter().flatten().map(job_id).collect();
         let records = choice.records(now, |key| claimed.contains(&key.id));
-        record(&mut unit, &records).await?;
-        close(&mut unit, &records.full).await?;
-        opens_at = opens_at.into_iter().chain(evaluate(&mut unit, self.scan.queues, &records.open, now).await?).min();
-        opens_at = opens_at.into_iter().chain(reopens_at(&mut unit, &records.rates, now).await?).min();
-        unit.done().await?;
-        if settings_changed {
-            return Ok(None);
-        }
-        if free.len() < all.len() {
-            opens_at = opens_at.into_iter().chain([now.after(RETRY_AFTER)]).min();
-        }
-        let order: HashMap<JobId, usize> = choice.jobs.iter().enumerate().map(|(index, key)| (key.id, index)).collect();
-        let mut jobs = take::claimed_rows(self.scan.store, &rows)?;
-        jobs.sort_by_key(|job| order.get(&job.attempt.job));
-        let next_run_at = self.scan.store.scan_bounds.learn(&rows)?;
-        Ok(Some((Some(ScanResult { jobs, next_run_at, opens_at: None }), opens_at)))
+        record(connection, &records).await?;
+        close(connection, &records.full).await?;
+        let opens_at = evaluate(connection, self.scan.queues, &records.open, now).await?;
+        let opens_at = opens_at.into_iter().chain(reopens_at(connection, &records.rates, now).await?).min();
+        let order = choice.jobs.iter().enumerate().map(|(index, key)| (key.id, index)).collect();
+        Ok(TakenRows { rows, order, settings_changed, opens_at })
     }
 
     /// Evaluates keys with due wake-ups.
