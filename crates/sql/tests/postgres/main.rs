@@ -12,8 +12,8 @@ mod tables;
 use std::time::Duration;
 
 use punctual_core::{
-    Change, JobId, Limits, ManualClock, Outcome, QueueSave, QueueSettings, RetentionPolicy, Settled, Status, Verb,
-    dispatch::PrimaryStore, settle, store::ports::*,
+    Change, JobId, Limits, ManualClock, NewJob, Outcome, QueueSave, QueueSettings, RetentionPolicy, Settled, Status,
+    Timestamp, Verb, dispatch::PrimaryStore, settle, store::ports::*,
 };
 use punctual_sql::postgres::{
     Options, PostgresStore,
@@ -149,6 +149,33 @@ async fn a_change_that_fails_releases_its_locks_at_once() {
     fx.store.change(vec![change]).await.unwrap_err();
     let lock = format!("select from {table} where id = '{id}' for update nowait");
     raw_sql(AssertSqlSafe(lock)).execute(&mut connection).await.unwrap();
+}
+
+/// As a settlement of a parent does it; in the other order, each could wait for the other.
+#[tokio::test]
+async fn a_waiting_job_that_is_removed_is_locked_after_its_row_of_waiting_jobs() {
+    let clock = Fixture::start();
+    let options = options(&clock);
+    let fx = open(&options, &clock).await;
+    let parents = vec![fx.enqueue(|_| ()).await];
+    let child = fx.enqueue_all(vec![NewJob { parents, ..fx.new_job(|spec| spec.ephemeral = true) }]).await[0];
+    let lock = |table: &str, how: &str| {
+        let Options { schema, .. } = &options;
+        let id = format!("{:032x}", child.to_bits());
+        AssertSqlSafe(format!("select from {schema}.punctual_{table} where id = '{id}' for update {how}"))
+    };
+    let mut parent_ends = PgConnection::connect_with(&options.connect).await.unwrap();
+    let mut transaction = parent_ends.begin().await.unwrap();
+    raw_sql(lock("waiting", "")).execute(&mut *transaction).await.unwrap();
+    let pid: i32 = query_scalar("select pg_backend_pid()").fetch_one(&mut *transaction).await.unwrap();
+    let then_job = async {
+        let waits = format!("select count(*) from pg_stat_activity where {pid} = any (pg_blocking_pids(pid))");
+        while count(&options, &waits).await == 0 {}
+        raw_sql(lock("jobs", "nowait")).execute(&mut *transaction).await.unwrap();
+        transaction.rollback().await.unwrap();
+    };
+    let (removed, ()) = tokio::join!(fx.store.drop_ephemeral(Timestamp::MAX, 10), then_job);
+    assert_eq!(removed.unwrap(), 1);
 }
 
 #[tokio::test]
