@@ -1,5 +1,4 @@
-//! The benchmark: each scenario has stores of its own, and its result is valid only if the store passes its
-//! check.
+//! The benchmark: each scenario has stores of its own, and its result counts only if they pass a check afterwards.
 //!
 //! Payloads have about 100 bytes, handlers do nothing, the audit trail is on, commits are durable.
 

@@ -72,7 +72,7 @@ class Job {
     this.#send({ punctual: 'extend', seconds });
   }
 
-  /** Send a notification to a user: any JSON value. */
+  /** Send a notification, any JSON value, to a user. */
   notify(user, message) {
     this.#send({ punctual: 'notify', user, message: message ?? null });
   }
@@ -93,7 +93,7 @@ class Job {
   }
 
   #write(line) {
-    // A message after the end of a job would be taken for one of the next job.
+    // A message after the end of a job would be mistaken for a message of the next job.
     if (!this.#ended) {
       writeAll(line);
     }

@@ -78,7 +78,7 @@ class Job:
         self._send(message_of("extend", seconds=seconds))
 
     def notify(self, user, message):
-        """Send a notification to a user: any JSON value."""
+        """Send a notification, any JSON value, to a user."""
         self._send({"punctual": "notify", "user": user, "message": message})
 
     def broadcast(self, message):
@@ -88,13 +88,13 @@ class Job:
     def _send(self, message, last=False):
         line = as_line(message)
         with self._lock:
-            # A message that a thread sends after the end of its job would be taken for one of the next job.
+            # A message that a thread sends after the end of its job would be mistaken for a message of the next job.
             if not self._ended:
                 self._ended = last
                 self._write(line)
 
     def _end(self, message):
-        # Printed output belongs before the end.
+        # Printed output must precede the last message.
         sys.stdout.flush()
         sys.stderr.flush()
         try:

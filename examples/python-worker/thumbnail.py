@@ -1,18 +1,18 @@
-"""Makes a grey image smaller. The image comes and goes as plain PGM: "P2 width height white", and then its pixels."""
+"""Shrinks a grey image. Input and output are plain PGM: "P2 width height white", followed by the pixels."""
 
 from punctual import Fail, handler
 
 
 def read(image):
-    """The width of an image, its height, its white, and its pixels."""
+    """Returns the width, the height, the value of white, and the pixels of an image."""
     try:
         kind, *numbers = image.split()
         width, height, white, *pixels = map(int, numbers)
     except ValueError as error:
         # The next attempt would get the same image.
-        raise Fail("this is no plain PGM image") from error
+        raise Fail("invalid image: expected plain PGM") from error
     if kind != "P2" or len(pixels) != width * height:
-        raise Fail("this is no plain PGM image")
+        raise Fail("invalid image: expected plain PGM")
     return width, height, white, pixels
 
 

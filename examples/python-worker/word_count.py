@@ -1,4 +1,4 @@
-"""Counts the words of a text, and tells the user on whose behalf it did."""
+"""Counts the words of a text, and sends the count to the user of the job, if it has one."""
 
 from collections import Counter
 

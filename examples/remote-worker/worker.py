@@ -1,4 +1,4 @@
-"""A worker in seventy lines: claims jobs over HTTP, extends their leases while they run, and settles them. Standard library only."""
+"""A worker: claims jobs over HTTP, extends their leases while they run, and settles them. Standard library only."""
 import json, os, secrets, signal, socket, threading, time, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 

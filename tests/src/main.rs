@@ -1,5 +1,5 @@
-//! A process of a test. Its arguments are its role, the URL of the store, the path of its ledger, and what the role
-//! needs in addition.
+//! A process of a test. Its arguments are its role, the URL of the store, the path of its ledger, and those of the
+//! role.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

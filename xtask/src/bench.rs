@@ -19,16 +19,16 @@ use crate::{cargo, root};
 /// Arguments of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The engine; a server that it needs is started, and gone afterwards
+    /// The engine; the servers that it needs are started for the run
     #[arg(long, value_enum, default_value_t = Engine::Sqlite)]
     engine: Engine,
     /// A folder with drivers of peers: `run.sh PEER` prints one line `peer=NAME field=value …`
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
-    /// How often each is measured
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Jobs of each run of ours
+    /// Jobs per run of Punctual
     #[arg(long, default_value_t = 100_000)]
     jobs: usize,
 }

@@ -14,7 +14,7 @@
 //! | why is a job not running? | [`explain`] |
 //! | why is a job dead? | [`death`] |
 //! | what is a notification? | [`notification`] |
-//! | which actions do operators have? | [`change`] |
+//! | which actions can operators take on jobs? | [`change`] |
 //! | which jobs have changed since an earlier read? | [`changes`] |
 //! | what must an engine implement? | [`store`]; [`dispatch`] if another store dispatches its jobs |
 //! | which jobs does a list contain? | [`filter`] |
@@ -28,7 +28,7 @@
 //! | ids, times, clocks, JSON, numbers, order of names | [`id`], [`time`], [`clock`], [`json`], [`number`], [`natural`] |
 //! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
 //! | JSON schemas of types that are serialised as text | `schema` |
-//! | how do tests and examples make jobs? | [`testing`] |
+//! | how do tests and examples create jobs? | [`testing`] |
 
 pub mod change;
 pub mod changes;

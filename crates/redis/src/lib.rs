@@ -1,4 +1,4 @@
-//! Redis in front of a primary store: dispatches the jobs of the primary store, at a higher rate than that store can.
+//! Redis in front of a primary store: it dispatches the jobs of that store, at a higher rate than the store itself.
 //!
 //! Redis stores hints about jobs. The [`PrimaryStore`](punctual_core::dispatch::PrimaryStore) owns the jobs and is
 //! authoritative; `docs/adr/0014` explains why no job is lost and no two workers hold the same job if the two differ.

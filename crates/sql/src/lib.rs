@@ -1,5 +1,5 @@
-//! The SQL engines of Punctual: one module per engine, and the code that engines share. `ops` contains the operations
-//! that they share: SQLite and SQL Server all of them, PostgreSQL those that are not on the way of its jobs.
+//! The SQL engines of Punctual: one module per engine, and the code that they share. `ops` contains the operations of
+//! SQLite and SQL Server; PostgreSQL uses those that change no jobs.
 
 // `sections` searches whole files at compile time; it ends where they end.
 #![allow(long_running_const_eval)]

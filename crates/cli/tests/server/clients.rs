@@ -66,7 +66,7 @@ fn the_example_in_python_runs() {
     let actual = history(&shell, &small);
     assert_eq!(actual["job"]["result_preview"], "P2 2 1 255 0 150");
     assert_eq!(actual["logs"][0]["message"], "4 x 2 pixels became 2 x 1");
-    assert_eq!(history(&shell, &wrong)["job"]["error"]["message"], "this is no plain PGM image");
+    assert_eq!(history(&shell, &wrong)["job"]["error"]["message"], "invalid image: expected plain PGM");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The port's operations within one transaction. SQLite and SQL Server use all of them, PostgreSQL those that are not
-//! on the way of its jobs. An engine provides a connection and the texts of the statements.
+//! The port's operations within one transaction. SQLite and SQL Server use all of them, PostgreSQL those that change no
+//! jobs. An engine provides a connection and the texts of the statements.
 //!
 //! | question | file |
 //! |---|---|
