@@ -9,6 +9,7 @@ mod config;
 mod exit;
 mod format;
 mod handlers;
+mod output;
 mod recurring;
 mod table;
 mod text;

@@ -82,6 +82,16 @@ impl WorkflowStatus {
             Self::Cancelled => "cancelled",
         }
     }
+
+    /// The status of a job in the same state; interfaces show both in the same colour.
+    pub const fn job_status(self) -> Status {
+        match self {
+            Self::Running => Status::Processing,
+            Self::Succeeded => Status::Succeeded,
+            Self::Failed => Status::Dead,
+            Self::Cancelled => Status::Cancelled,
+        }
+    }
 }
 
 impl fmt::Display for WorkflowStatus {

@@ -173,14 +173,7 @@ impl Server {
     pub async fn start(self, address: SocketAddr) -> Result<RunningServer, StartError> {
         let is_local = address.ip().is_loopback();
         if !is_local {
-            let now = self.punctual.store().now();
-            let tokens = self.punctual.store().tokens().await?;
-            if !tokens.iter().any(|token| token.session_of.is_none() && token.is_valid(now)) {
-                return Err(StartError::NoTokens(address));
-            }
-            if self.tls.is_none() && !self.insecure {
-                return Err(StartError::NoTls(address));
-            }
+            self.check_exposure(address).await?;
         }
         let tls = match &self.tls {
             Some(tls) => Some(tls.load().await?),
@@ -239,6 +232,19 @@ impl Server {
             None => tokio::spawn(server.acceptor(FirstByteTimeout { acceptor: bounded, timeout }).serve(make)),
         };
         Ok(RunningServer { address, scheme, handle, stopping, sockets, task })
+    }
+
+    /// Fails if it would not be safe to listen on an address that other hosts can reach.
+    async fn check_exposure(&self, address: SocketAddr) -> Result<(), StartError> {
+        let now = self.punctual.store().now();
+        let tokens = self.punctual.store().tokens().await?;
+        if !tokens.iter().any(|token| token.session_of.is_none() && token.is_valid(now)) {
+            return Err(StartError::NoTokens(address));
+        }
+        if self.tls.is_none() && !self.insecure {
+            return Err(StartError::NoTls(address));
+        }
+        Ok(())
     }
 }
 

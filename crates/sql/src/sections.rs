@@ -65,6 +65,24 @@ const fn is_name(bytes: &[u8], at: usize, end: usize, name: &[u8]) -> bool {
     true
 }
 
+/// Declares the texts of an engine's statements, given its files, each with the names of its sections. The files are in
+/// the folder `sql` beside the file that uses this.
+macro_rules! texts {
+    ($($file:literal { $($name:ident)* })*) => {
+        /// Every statement with its name.
+        pub(crate) const ALL: &[(&str, &str)] = &[$($((
+            stringify!($name),
+            $crate::sections::section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
+        ),)*)*];
+
+        /// The files, each with the names of its statements.
+        #[cfg(test)]
+        pub(crate) const FILES: &[(&str, &[&str])] =
+            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
+    };
+}
+pub(crate) use texts;
+
 /// Fails if the sections of a file differ from the listed names, or are in another order.
 #[cfg(test)]
 pub(crate) fn assert_all_listed(file: &str, names: &[&str]) {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{
     args::{Bench, BenchScenario, Cli},
-    commands::{print_json, progress_bar},
     config::Config,
+    output::{print_json, progress_bar},
     table::{Cell, Table},
 };
 

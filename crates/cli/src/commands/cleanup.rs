@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use crate::{
     args::Cli,
-    commands::print_json,
     config::{Config, actor},
     format,
+    output::print_json,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {

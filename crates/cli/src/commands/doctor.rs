@@ -12,10 +12,10 @@ use serde_json::json;
 
 use crate::{
     args::Cli,
-    commands::print_json,
     config::Config,
     exit,
     format::{BOLD, status_style},
+    output::print_json,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {

@@ -16,9 +16,9 @@ use punctual::{
 
 use crate::{
     args::{Cli, Enqueue},
-    commands::{print_json, progress_bar},
     config::{Config, actor, parse_json},
     exit::Usage,
+    output::{print_json, progress_bar},
     traces,
 };
 

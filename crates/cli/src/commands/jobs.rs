@@ -15,10 +15,11 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, Jobs, ListJobs, Selection},
-    commands::{print_json, progress_bar, show},
+    commands::show,
     config::{Config, actor},
     exit::Usage,
     format::{self, DIM},
+    output::{print_json, progress_bar},
     table::{Cell, Table},
 };
 

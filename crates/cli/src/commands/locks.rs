@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, LocksCommand},
-    commands::print_json,
     config::{Config, actor},
     exit::NotFound,
     format::{self, DIM},
+    output::print_json,
     table::{Cell, Table},
 };
 

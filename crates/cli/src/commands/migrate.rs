@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use crate::{
     args::Cli,
-    commands::print_json,
     config::Config,
     format,
+    output::print_json,
     table::{Cell, Table},
 };
 

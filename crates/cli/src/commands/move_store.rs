@@ -12,9 +12,9 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, Move},
-    commands::{print_json, progress_bar},
     exit::{NotFound, Refusal},
     format,
+    output::{print_json, progress_bar},
 };
 
 pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {

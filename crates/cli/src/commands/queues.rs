@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, Queues},
-    commands::print_json,
     config::{Config, actor},
     exit::NotFound,
     format::{self, BOLD, DIM, status_style},
+    output::print_json,
     table::{Cell, Table},
     text::{self, Line},
 };

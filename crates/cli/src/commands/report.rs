@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, Period, Report},
-    commands::{jobs::print_jobs, print_json},
+    commands::jobs::print_jobs,
     config::{Config, actor},
     format::{self, DIM},
+    output::print_json,
     table::{Cell, Table},
 };
 

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::{
     args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
-    commands::print_json,
     config::{Config, actor},
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
+    output::print_json,
     table::{Cell, Table},
     text,
 };

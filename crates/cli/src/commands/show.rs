@@ -10,8 +10,8 @@ use punctual::{
 
 use crate::{
     args::Cli,
-    commands::print_json,
     format::{self, BOLD, DIM, status_style},
+    output::print_json,
     table::{Cell, Table},
     text::{self, Line},
 };

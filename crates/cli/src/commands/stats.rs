@@ -5,9 +5,9 @@ use punctual::Status;
 
 use crate::{
     args::Cli,
-    commands::print_json,
     config::{Config, actor},
     format::{self, DIM},
+    output::print_json,
     table::{Cell, Table},
 };
 

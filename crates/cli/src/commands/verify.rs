@@ -10,10 +10,11 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, Verify},
-    commands::{print_json, progress_bar, work::stop_signal},
+    commands::work::stop_signal,
     config::Config,
     exit,
     format::{self, BOLD, DIM, status_style},
+    output::{print_json, progress_bar},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Verify) -> Result<ExitCode> {

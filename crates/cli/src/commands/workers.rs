@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::{
     args::Cli,
-    commands::print_json,
     config::{Config, actor},
     format::{self, DIM},
+    output::print_json,
     table::{Cell, Table},
 };
 

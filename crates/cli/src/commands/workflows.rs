@@ -15,10 +15,10 @@ use tracing::Instrument;
 
 use crate::{
     args::{Cli, ListWorkflows, Workflows},
-    commands::print_json,
     config::{Config, actor},
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
+    output::print_json,
     table::{Cell, Table},
     text, traces,
 };
@@ -139,7 +139,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
         table.row([
             Cell::new(workflow.id.to_string()),
             Cell::new(workflow.name.clone()),
-            Cell::new(format!("● {}", view.status)).style(status_style(like(view.status))),
+            Cell::new(format!("● {}", view.status)).style(status_style(view.status.job_status())),
             Cell::right(format!("{:.0} %", view.progress)),
             Cell::number(u64::from(workflow.ends.total)),
             Cell::number(u64::from(workflow.ends.dead)),
@@ -155,21 +155,11 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
     Ok(())
 }
 
-/// The job status with the colour of a workflow's status.
-const fn like(status: WorkflowStatus) -> Status {
-    match status {
-        WorkflowStatus::Running => Status::Processing,
-        WorkflowStatus::Succeeded => Status::Succeeded,
-        WorkflowStatus::Failed => Status::Dead,
-        WorkflowStatus::Cancelled => Status::Cancelled,
-    }
-}
-
 fn show(cli: &Cli, detail: &WorkflowDetail, now: Timestamp, graph: bool) -> Result<()> {
     if cli.json {
         return print_json(detail);
     }
-    let (workflow, style) = (&detail.workflow, status_style(like(detail.status)));
+    let (workflow, style) = (&detail.workflow, status_style(detail.status.job_status()));
     anstream::println!("{BOLD}{}{BOLD:#}  {}", workflow.name, workflow.id);
     anstream::println!("{style}● {}{style:#}\n", sentence(detail, now));
     let mut rows = vec![("submitted", format::exact(workflow.created_at))];

@@ -46,9 +46,9 @@ use self::{
 };
 use crate::{
     args::{Cli, Top},
-    commands::print_json,
     config::{Config, actor},
     exit::Usage,
+    output::print_json,
 };
 
 /// Timeout of a read or an action.

@@ -62,99 +62,78 @@ pub(crate) async fn enqueue_all(
     Ok(EnqueuedAll { jobs: request.enqueue(drafts).await? })
 }
 
-/// A filter for jobs, and the page of the list: all given conditions must match. Without conditions, all jobs that are
-/// not deleted.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct JobQuery {
-    /// Jobs with any of these statuses; may be repeated.
-    status: Vec<Status>,
-    /// Jobs of this queue.
-    queue: Option<String>,
-    /// Jobs with this name.
-    name: Option<String>,
-    /// Jobs of this user.
-    user: Option<String>,
-    /// Jobs with this correlation id.
-    correlation: Option<String>,
-    /// Jobs with this tag.
-    tag: Option<String>,
-    /// Jobs of this schedule.
-    schedule: Option<String>,
-    /// Start of the period, inclusive.
-    since: Option<When>,
-    /// End of the period, exclusive.
-    until: Option<When>,
-    /// Maximum number of rows.
-    limit: Option<usize>,
-    /// Cursor: the `next` of the previous page.
-    after: Option<String>,
+/// Declares the parameters of a request about jobs: its own ones, and between them the conditions of a filter.
+macro_rules! with_filter {
+    ($(#[$attribute:meta])* $query:ident { $($before:tt)* } { $($after:tt)* }) => {
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        $(#[$attribute])*
+        pub(crate) struct $query {
+            $($before)*
+            /// Jobs with any of these statuses; may be repeated.
+            #[serde(default)]
+            status: Vec<Status>,
+            /// Jobs of this queue.
+            queue: Option<String>,
+            /// Jobs with this name.
+            name: Option<String>,
+            /// Jobs of this user.
+            user: Option<String>,
+            /// Jobs with this correlation id.
+            correlation: Option<String>,
+            /// Jobs with this tag.
+            tag: Option<String>,
+            /// Jobs of this schedule.
+            schedule: Option<String>,
+            /// Start of the period, inclusive.
+            since: Option<When>,
+            /// End of the period, exclusive.
+            until: Option<When>,
+            $($after)*
+        }
+
+        impl $query {
+            fn into_filter(self) -> Filter {
+                Filter {
+                    statuses: self.status,
+                    queue: self.queue,
+                    name: self.name,
+                    user_id: self.user,
+                    correlation_id: self.correlation,
+                    tag: self.tag,
+                    schedule: self.schedule,
+                    since: self.since.map(|when| when.0),
+                    until: self.until.map(|when| when.0),
+                }
+            }
+        }
+    };
 }
 
-impl JobQuery {
-    fn into_parts(self) -> (Filter, Page) {
-        let filter = Filter {
-            statuses: self.status,
-            queue: self.queue,
-            name: self.name,
-            user_id: self.user,
-            correlation_id: self.correlation,
-            tag: self.tag,
-            schedule: self.schedule,
-            since: self.since.map(|when| when.0),
-            until: self.until.map(|when| when.0),
-        };
-        (filter, Page { limit: self.limit.unwrap_or(PAGE_DEFAULT), after: self.after })
-    }
-}
-
-/// An action on all jobs that match a filter.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BulkQuery {
-    /// The action.
-    verb: Verb,
-    /// Jobs with any of these statuses; may be repeated.
+with_filter! {
+    /// A filter for jobs, and the page of the list: all given conditions must match. Without conditions, all jobs that
+    /// are not deleted.
+    #[derive(Default)]
     #[serde(default)]
-    status: Vec<Status>,
-    /// Jobs of this queue.
-    queue: Option<String>,
-    /// Jobs with this name.
-    name: Option<String>,
-    /// Jobs of this user.
-    user: Option<String>,
-    /// Jobs with this correlation id.
-    correlation: Option<String>,
-    /// Jobs with this tag.
-    tag: Option<String>,
-    /// Jobs of this schedule.
-    schedule: Option<String>,
-    /// Start of the period, inclusive.
-    since: Option<When>,
-    /// End of the period, exclusive.
-    until: Option<When>,
-}
-
-impl BulkQuery {
-    fn into_parts(self) -> (Verb, Filter) {
-        let filter = Filter {
-            statuses: self.status,
-            queue: self.queue,
-            name: self.name,
-            user_id: self.user,
-            correlation_id: self.correlation,
-            tag: self.tag,
-            schedule: self.schedule,
-            since: self.since.map(|when| when.0),
-            until: self.until.map(|when| when.0),
-        };
-        (self.verb, filter)
+    JobQuery {} {
+        /// Maximum number of rows.
+        limit: Option<usize>,
+        /// Cursor: the `next` of the previous page.
+        after: Option<String>,
     }
 }
 
-pub(crate) async fn list(request: RequestContext, query: JobQuery) -> Result<JobList, Problem> {
-    let (filter, page) = query.into_parts();
-    Ok(request.admin().jobs(filter, page).await?)
+with_filter! {
+    /// An action on all jobs that match a filter.
+    BulkQuery {
+        /// The action.
+        verb: Verb,
+    } {}
+}
+
+pub(crate) async fn list(request: RequestContext, mut query: JobQuery) -> Result<JobList, Problem> {
+    let page = Page { limit: query.limit.unwrap_or(PAGE_DEFAULT), after: query.after.take() };
+    Ok(request.admin().jobs(query.into_filter(), page).await?)
 }
 
 pub(crate) async fn show(request: RequestContext, OfJob { id }: OfJob) -> Result<JobDetail, Problem> {
@@ -236,12 +215,11 @@ pub(crate) async fn run(request: RequestContext, OfJob { id }: OfJob, _: Nothing
 }
 
 pub(crate) async fn preview(request: RequestContext, query: BulkQuery) -> Result<Preview, Problem> {
-    let (verb, filter) = query.into_parts();
-    Ok(request.admin().preview(verb, filter).await?)
+    Ok(request.admin().preview(query.verb, query.into_filter()).await?)
 }
 
 pub(crate) async fn bulk(request: RequestContext, query: BulkQuery, _: Nothing) -> Result<BulkDone, Problem> {
-    let (verb, filter) = query.into_parts();
+    let (verb, filter) = (query.verb, query.into_filter());
     if filter == Filter::default() {
         return Err(Problem::invalid(
             "status",

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, PreEscaped, html};
 use punctual_client::admin::{WorkflowDetail, WorkflowView, is_callback};
-use punctual_core::{JobId, Status, WorkflowId, WorkflowStatus};
+use punctual_core::{JobId, WorkflowId, WorkflowStatus};
 use serde::Deserialize;
 
 use super::{
@@ -25,18 +25,8 @@ pub(super) struct WorkflowsQuery {
     after: Option<WorkflowId>,
 }
 
-/// The job status with the colour of a workflow's status.
-const fn like(status: WorkflowStatus) -> Status {
-    match status {
-        WorkflowStatus::Running => Status::Processing,
-        WorkflowStatus::Succeeded => Status::Succeeded,
-        WorkflowStatus::Failed => Status::Dead,
-        WorkflowStatus::Cancelled => Status::Cancelled,
-    }
-}
-
 fn state(status: WorkflowStatus) -> Markup {
-    html! { span class={ "state s-" (like(status)) } { i {} (status) } }
+    html! { span class={ "state s-" (status.job_status()) } { i {} (status) } }
 }
 
 pub(super) async fn list(context: PageContext, WorkflowsQuery { after }: WorkflowsQuery) -> Answer {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    Change, Changed, Job, JobId, Refused, RetentionPolicy, Status, StoreResult, Timestamp, Verb,
+    Change, Changed, Job, JobId, Refused, Status, StoreResult, Timestamp, Verb,
     change::{self, KeyChange, KeyHolder},
     effects::{Effects, Phase},
 };
@@ -11,7 +11,6 @@ use punctual_core::{
 use super::{
     effects::{self, IndexedJob},
     independent_batches::independent_batches,
-    read,
     rows::{self, JobRow},
     running::Running,
     statements as sql,
@@ -115,34 +114,4 @@ pub(crate) fn replace(
     )?;
     tx.jobs_changed = true;
     Ok(())
-}
-
-/// Stores a longer retention for a finished job.
-fn keep_longer(tx: &mut Tx<'_>, JobRow { seq, job: before, .. }: &JobRow, after: &Job) -> StoreResult<()> {
-    let effects = Effects::kept(Phase::of(before), Phase::of(after));
-    effects::apply(tx, &IndexedJob::of(after, *seq), &effects)?;
-    let keep_for_ms = after.spec.keep_for.map(|keep| keep.as_millis() as i64);
-    tx.write(sql::SET_RETENTION, params![seq, keep_for_ms])
-}
-
-/// Marks finished jobs as deleted whose retention has passed.
-pub(crate) fn expire(tx: &mut Tx<'_>, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-    let mut seqs: Vec<i64> = Vec::new();
-    for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
-        let cutoff = tx.now.before(keep.of(status)).as_micros();
-        let room = (limit - seqs.len()) as i64;
-        seqs.extend(tx.db.all(sql::EXPIRABLE, params![status.as_str(), cutoff, room], |row| row.get::<i64>(0))?);
-    }
-    let room = (limit - seqs.len()) as i64;
-    seqs.extend(tx.db.all(sql::EXPIRABLE_BY_JOB, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
-    tx.expect_events(seqs.len())?;
-    for known in read::known(tx.db, &seqs)? {
-        let mut job = known.job.clone();
-        if change::keep_for_unique_key(&mut job, tx.now) {
-            keep_longer(tx, &known, &job)?;
-        } else if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
-            replace(tx, &known, &job, (Some("retention"), None))?;
-        }
-    }
-    Ok(seqs.len())
 }

@@ -4,7 +4,7 @@
 use std::{ops::Range, time::Duration};
 
 use punctual_core::{
-    Changes, Event, EventId, JobEvent, JobId, JobOptions, StoreResult, Timestamp, WorkflowId,
+    Changes, JobEvent, JobId, JobOptions, StoreResult, Timestamp, WorkflowId,
     changes::{CountCursor, Gap},
     limits,
 };
@@ -94,15 +94,6 @@ fn read(db: &dyn Db, numbers: Range<u64>, limit: usize) -> StoreResult<Vec<JobEv
 }
 
 fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
-    let at = rows::instant(row, 1)?;
-    let event = Event {
-        id: EventId::new(at, row.get(0)?),
-        at,
-        status: rows::word(row, 2)?,
-        run: row.get(3)?,
-        actor: row.get(4)?,
-        detail: row.get(5)?,
-    };
     let options: JobOptions = rows::document(row, 12)?.unwrap_or_default();
     let workflow: Option<[u8; 16]> = row.get(11)?;
     Ok(JobEvent {
@@ -114,7 +105,7 @@ fn job_event(row: &dyn Row) -> StoreResult<JobEvent> {
         workflow_id: workflow.map(WorkflowId::from_bytes),
         tags: options.tags,
         schedule: options.occurrence.map(|occurrence| occurrence.schedule),
-        event,
+        event: rows::event(row)?,
     })
 }
 

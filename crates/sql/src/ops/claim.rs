@@ -15,6 +15,7 @@ use punctual_core::{
 use super::{
     choice,
     effects::{self, IndexedJob},
+    promote::{self, DueJob},
     queue_controls::QueueControls,
     queue_limits, read,
     ready::{Lane, ReadyJob, read_heads},
@@ -24,7 +25,6 @@ use super::{
     tx::{EventLine, Tx},
 };
 use crate::db::{Db, Row, params};
-use crate::level::Level;
 
 /// A claim of at most this many jobs reads them in the writer's transaction. For a larger claim, a reader reads them
 /// afterwards while the writer continues. For few jobs, switching to another thread costs more than it saves.
@@ -135,7 +135,7 @@ impl ClaimedJob {
 
 /// Promotes due jobs to queued, then claims queued jobs for a worker.
 pub(crate) fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> StoreResult<ClaimedJobs> {
-    promote(tx, limits::PROMOTE_MAX_JOBS)?;
+    promote::promote(tx, limits::PROMOTE_MAX_JOBS)?;
     take(tx, request)
 }
 
@@ -206,7 +206,7 @@ fn take_ahead(
     limit: usize,
     controls: &QueueControls,
 ) -> StoreResult<Vec<ClaimedJob>> {
-    let due = due_until(tx, tx.now.after(request.ahead), AHEAD_READ_FACTOR * limit)?;
+    let due = promote::due_until(tx, tx.now.after(request.ahead), AHEAD_READ_FACTOR * limit)?;
     let free = |job: &DueJob| {
         let Lane { queue, name, .. } = &job.lane;
         let controls = job.key.is_some() || controls.paused.contains(queue) || controls.guards(queue);
@@ -227,91 +227,6 @@ fn take_ahead(
     }
     tx.now = now;
     Ok(claimed)
-}
-
-/// Promotes due scheduled and retrying jobs to queued; returns their number.
-pub(crate) fn promote(tx: &mut Tx<'_>, limit: usize) -> StoreResult<usize> {
-    let due = due_until(tx, tx.now, limit)?;
-    tx.expect_events(due.len())?;
-    due.iter().try_for_each(|job| promote_one(tx, job))?;
-    Ok(due.len())
-}
-
-/// The jobs that are due by `until`.
-fn due_until(tx: &Tx<'_>, until: Timestamp, limit: usize) -> StoreResult<Vec<DueJob>> {
-    let due: Vec<(i64, i64)> =
-        tx.db.all(sql::DUE, params![until.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if due.is_empty() {
-        return Ok(Vec::new());
-    }
-    tx.job_db.be_alone()?;
-    let mut jobs =
-        tx.db.only_each(sql::DUE_JOB, &mut |row| due.iter().try_for_each(|(_, seq)| row(params![seq])), DueJob::of)?;
-    jobs.iter_mut().zip(due).for_each(|(job, (run_at, seq))| (job.run_at, job.seq) = (run_at, seq));
-    Ok(jobs)
-}
-
-fn promote_one(tx: &mut Tx<'_>, job: &DueJob) -> StoreResult<()> {
-    let effects = job.promotion(tx.now);
-    job.promote(tx, &effects)?;
-    effects::apply(tx, &job.indexed(), &effects)
-}
-
-/// A scheduled or retrying job.
-struct DueJob {
-    run_at: i64,
-    seq: i64,
-    status: Status,
-    lane: Lane,
-    level: Level,
-    last_event: Option<i64>,
-    key: Option<String>,
-}
-
-impl DueJob {
-    /// All columns but the job's position (`run_at` and `seq`).
-    fn of(row: &dyn Row) -> StoreResult<Self> {
-        let (priority, suspect) = (row.get(3)?, row.get(6)?);
-        Ok(Self {
-            run_at: 0,
-            seq: 0,
-            // A corrupt status does not matter: it is overwritten by the promotion.
-            status: rows::word(row, 0).ok().filter(|status: &Status| status.is_timed()).unwrap_or(Status::Scheduled),
-            lane: Lane::new(row.get::<String>(1)?, row.get::<String>(2)?, suspect),
-            level: Level::of(priority, suspect),
-            last_event: row.get(4)?,
-            key: row.get(5)?,
-        })
-    }
-
-    fn ready_job(&self) -> ReadyJob<'_> {
-        ReadyJob { lane: &self.lane, level: self.level, run_at: self.run_at, seq: self.seq, limit_key: None }
-    }
-
-    fn phase(&self) -> Phase {
-        let run_at = Timestamp::from_micros(self.run_at);
-        Phase { status: self.status, run_at, updated_at: run_at, finished_at: None, keep_for: None }
-    }
-
-    /// The effects of the job's promotion to queued.
-    fn promotion(&self, now: Timestamp) -> Effects {
-        let before = self.phase();
-        Effects::changed(before, before.promoted(now))
-    }
-
-    fn indexed(&self) -> IndexedJob<'_> {
-        let Self { lane: Lane { queue, name, .. }, level, seq, .. } = self;
-        let (seq, level, key) = (*seq, *level, self.key.as_deref());
-        IndexedJob { seq, queue, name, level, key, user: None, flow: None, any_failed: false, spec: None }
-    }
-
-    /// Writes the event and the row of the job; returns the number of the event.
-    fn promote(&self, tx: &mut Tx<'_>, effects: &Effects) -> StoreResult<Option<i64>> {
-        let line = EventLine::plain(Status::Queued, None);
-        let event = effects::write_events(tx, (self.seq, self.last_event), effects, line)?;
-        tx.write(sql::PROMOTE_JOB, params![self.seq, tx.now.as_micros(), event])?;
-        Ok(event)
-    }
 }
 
 /// The first jobs of all lanes that the worker serves, in claim order.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_core::{
-    AttemptId, Job, JobId, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreError,
-    StoreResult, Timestamp, Workflow,
+    AttemptId, Job, JobId, LogLine, Notification, Queue, QueueEvent, Schedule, ScheduleEvent, Status, StoreResult,
+    Timestamp, Workflow,
     effects::{Effects, Phase},
     measure::Rollup,
     transfer::{Dependency, ExportBatch, Record},
@@ -13,10 +13,11 @@ use punctual_core::{
 use super::{
     effects::{self, IndexedJob},
     independent_batches::independent_batches,
+    leases,
     queue_controls::QueueControls,
     rows,
     running::Running,
-    settle, statements as sql, stored_settings,
+    schedules, statements as sql, stored_settings,
     tx::{EventLine, NewEvent, Tx},
 };
 use crate::db::{Db, Value, params};
@@ -180,7 +181,7 @@ impl NewRecord<'_> {
         running.insert(tx.db, job.id.to_bytes())?;
         // A job that runs at most once and was started by the other store must not be started again here.
         let attempt = AttemptId { job: job.id, run: job.run };
-        settle::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
+        leases::confirm_at(tx, Timestamp::MIN, worker, &[attempt]).map(drop)
     }
 
     /// Inserts the job's ended attempts and its logs.
@@ -245,24 +246,11 @@ fn import_workflow(tx: &Tx<'_>, workflow: &Workflow, nodes: &[(String, JobId)]) 
 }
 
 fn import_schedule(tx: &Tx<'_>, schedule: &Schedule, done: &[ScheduleEvent]) -> StoreResult<bool> {
-    let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
-    let is_new = tx.execute(
-        sql::IMPORT_SCHEDULE,
-        params![
-            schedule.spec.name,
-            schedule.id.to_bytes(),
-            definition,
-            schedule.enabled,
-            schedule.problem,
-            schedule.revision,
-            micros(schedule.last_run_at),
-            micros(schedule.next_run_at),
-            schedule.last_job.map(|job| job.to_bytes()),
-            schedule.created_at.as_micros(),
-            schedule.updated_at.as_micros(),
-            schedule.updated_by,
-        ],
-    )? == 1;
+    let mut is_new = false;
+    schedules::add_row(schedule, &mut |row| {
+        is_new = tx.execute(sql::IMPORT_SCHEDULE, row)? == 1;
+        Ok(())
+    })?;
     for event in done.iter().rev().filter(|_| is_new) {
         let row = (&schedule.spec.name, event.at.as_micros());
         tx.write(sql::INSERT_SCHEDULE_EVENT, params![row.0, row.1, event.actor, event.action])?;

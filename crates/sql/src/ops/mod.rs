@@ -7,16 +7,17 @@
 //! | how do they implement the port? | `store` |
 //! | what is the state of one operation, and what ends it? | `tx`, `finish`; of one that changes no job: `edit` |
 //! | enqueue, claim, settle | `enqueue`, `claim`, `settle` |
-//! | which claims have expired, or are of one worker? | `leases` |
+//! | when does a scheduled job become queued? | `promote` |
+//! | leases, progress | `leases` |
 //! | what does a transition write besides the job's row? | `effects` |
 //! | in which index is a job, and which worker runs it? | `ready`, `running` |
 //! | dependencies, and workflows | `flow`, `workflows` |
 //! | limits | `queue_limits`, claims under them: `queue_controls`, `choice`; slots of cancelled jobs: `slots` |
-//! | operators' actions, retention | `change`, `remove` |
+//! | operators' actions, retention | `change`, `retention` |
 //! | jobs, histories, counters, lists | `read`, `list` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules, queues | `schedules`, `queues`, `stored_settings` |
-//! | workers and locks | `registry` |
+//! | workers, locks | `workers`, `locks` |
 //! | messages to users, tokens | `notifications`, `tokens` |
 //! | which operations of a batch are independent? | `independent_batches` |
 //! | what another store transfers | `import` |
@@ -37,14 +38,15 @@ pub(crate) mod import;
 pub(crate) mod independent_batches;
 pub(crate) mod leases;
 pub(crate) mod list;
+pub(crate) mod locks;
 pub(crate) mod notifications;
+pub(crate) mod promote;
 pub(crate) mod queue_controls;
 pub(crate) mod queue_limits;
 pub(crate) mod queues;
 pub(crate) mod read;
 pub(crate) mod ready;
-pub(crate) mod registry;
-pub(crate) mod remove;
+pub(crate) mod retention;
 pub(crate) mod rows;
 pub(crate) mod running;
 pub(crate) mod schedules;
@@ -56,4 +58,5 @@ pub(crate) mod store;
 mod stored_settings;
 pub(crate) mod tokens;
 pub(crate) mod tx;
+pub(crate) mod workers;
 pub(crate) mod workflows;

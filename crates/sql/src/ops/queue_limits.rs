@@ -134,7 +134,7 @@ pub(crate) fn limits_changed(tx: &Tx<'_>, queue: &str) -> StoreResult<()> {
 }
 
 /// Removes rows that limits no longer need.
-pub(crate) fn trim(tx: &Tx<'_>) -> StoreResult<()> {
+pub(crate) fn prune(tx: &Tx<'_>) -> StoreResult<()> {
     tx.write(sql::PRUNE_SLOTS, params![tx.now.as_micros()])?;
     let controls = QueueControls::read(tx.db)?;
     // The rows of a queue whose limits cannot be read may still be needed.

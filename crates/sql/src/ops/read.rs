@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
-    Attempt, AttemptId, AttemptStatus, Count, Event, EventId, History, Job, JobId, LogLevel, LogLine, Pending,
-    StoreResult, Timestamp, WorkerId,
+    Attempt, AttemptId, AttemptStatus, Count, Event, History, Job, JobId, LogLevel, LogLine, Pending, StoreResult,
+    Timestamp, WorkerId,
     measure::{self, Rollup},
 };
 
@@ -68,17 +68,7 @@ fn attempts(db: &dyn Db, job: JobId, seq: i64) -> StoreResult<Vec<Attempt>> {
 }
 
 fn events(db: &dyn Db, seq: i64) -> StoreResult<Vec<Event>> {
-    let mut events = db.all(sql::EVENTS, params![seq], |row| {
-        let at = rows::instant(row, 1)?;
-        Ok(Event {
-            id: EventId::new(at, row.get(0)?),
-            at,
-            status: rows::word(row, 2)?,
-            run: row.get(3)?,
-            actor: row.get(4)?,
-            detail: row.get(5)?,
-        })
-    })?;
+    let mut events = db.all(sql::EVENTS, params![seq], rows::event)?;
     events.reverse();
     Ok(events)
 }

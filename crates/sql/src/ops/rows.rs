@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use punctual_core::{
-    Job, JobError, JobId, JobOptions, Json, Progress, Spec, StoreError, StoreResult, Timestamp, WorkerId, WorkflowId,
+    Event, EventId, Job, JobError, JobId, JobOptions, Json, Progress, Spec, StoreError, StoreResult, Timestamp,
+    WorkerId, WorkflowId,
 };
 
 use crate::db::{Row, corrupt};
@@ -73,6 +74,19 @@ fn read_job(row: &dyn Row) -> StoreResult<(i64, Job)> {
         finished_at: optional_instant(row, 23)?,
     };
     Ok((row.get(0)?, job))
+}
+
+/// The first six columns of a row as an event.
+pub(crate) fn event(row: &dyn Row) -> StoreResult<Event> {
+    let at = instant(row, 1)?;
+    Ok(Event {
+        id: EventId::new(at, row.get(0)?),
+        at,
+        status: word(row, 2)?,
+        run: row.get(3)?,
+        actor: row.get(4)?,
+        detail: row.get(5)?,
+    })
 }
 
 /// The options as stored: null for a job without options, as most are.

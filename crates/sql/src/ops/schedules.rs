@@ -64,8 +64,8 @@ pub(crate) fn store(edit: Edit<'_>, saves: &[ScheduleSave]) -> StoreResult<Vec<b
     Ok(stored)
 }
 
-/// The columns of a schedule, as parameters.
-fn add_row(schedule: &Schedule, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
+/// Passes the columns of a schedule to `row`, as parameters.
+pub(crate) fn add_row(schedule: &Schedule, row: &mut dyn FnMut(&[Value<'_>]) -> StoreResult<()>) -> StoreResult<()> {
     let definition = schedule.spec.to_stored().map_err(|error| StoreError::Other(error.to_string()))?;
     row(params![
         schedule.spec.name,

@@ -1,11 +1,8 @@
-//! Settles executions, renews leases, and stores progress.
+//! Settles executions.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
-use punctual_core::{
-    AttemptId, AttemptStatus, ProgressReport, Settled, Settlement, Status, StoreResult, Timestamp, WorkerId,
-    effects::Effects,
-};
+use punctual_core::{AttemptStatus, Settled, Settlement, Status, StoreResult, Timestamp, effects::Effects};
 
 use super::{
     effects::{self, IndexedJob},
@@ -14,7 +11,7 @@ use super::{
     slots, statements as sql,
     tx::{EventLine, Held, Tx},
 };
-use crate::db::{Db, params};
+use crate::db::params;
 
 /// A lease counts as lost only if the settlement waited less than this for the writer.
 const LOST_MAX_WAIT: Duration = Duration::from_secs(2);
@@ -149,87 +146,5 @@ fn end(tx: &mut Tx<'_>, settlement: &Settlement, held: &Running, run_at: Timesta
     effects::apply(tx, &job, &effects)?;
     tx.new_work |= after.status.is_active();
     tx.jobs_changed = true;
-    Ok(())
-}
-
-/// Extends leases that had not expired when the renewal was requested; returns which attempts were still held.
-pub(crate) fn extend(tx: &Tx<'_>, worker: WorkerId, lease: Duration, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    // The new lease begins now, so that the worker's own estimate, which begins at its request, never outlasts it.
-    let (requested_at, until, worker) =
-        (tx.requested_at.as_micros(), tx.now.after(lease).as_micros(), worker.to_bytes());
-    // Sorted, because other transactions lock the rows in the same order.
-    let mut sorted = attempts.to_vec();
-    sorted.sort_unstable();
-    let mut kept = HashSet::new();
-    tx.db.read_each(
-        sql::EXTEND_LEASE,
-        &mut |row| {
-            let fence = |attempt: &AttemptId| (attempt.job.to_bytes(), attempt.run);
-            sorted.iter().map(fence).try_for_each(|(id, run)| row(params![id, run, worker, requested_at, until]))
-        },
-        &mut |index, _| {
-            kept.insert(sorted[index]);
-            Ok(())
-        },
-    )?;
-    Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
-}
-
-/// Records that handlers are about to start; returns which attempts were still held.
-pub(crate) fn confirm(tx: &Tx<'_>, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    confirm_at(tx, tx.now, worker, attempts)
-}
-
-/// Like `confirm`, at a given time.
-pub(crate) fn confirm_at(
-    tx: &Tx<'_>,
-    now: Timestamp,
-    worker: WorkerId,
-    attempts: &[AttemptId],
-) -> StoreResult<Vec<bool>> {
-    let (now, worker) = (now.as_micros(), worker.to_bytes());
-    // Sorted, because other transactions lock the rows in the same order.
-    let mut sorted = attempts.to_vec();
-    sorted.sort_unstable();
-    let mut confirmed = HashSet::new();
-    tx.db.read_each(
-        sql::CONFIRM,
-        &mut |row| sorted.iter().try_for_each(|one| row(params![one.job.to_bytes(), one.run, worker, now])),
-        &mut |index, _| {
-            confirmed.insert(sorted[index]);
-            Ok(())
-        },
-    )?;
-    Ok(attempts.iter().map(|attempt| confirmed.contains(attempt)).collect())
-}
-
-/// Which attempts this worker is running.
-pub(crate) fn held(db: &dyn Db, worker: WorkerId, attempts: &[AttemptId]) -> StoreResult<Vec<bool>> {
-    let ids: Vec<_> = attempts.iter().map(|attempt| attempt.job.to_bytes()).collect();
-    let held = Running::find_each(db, &ids)?;
-    let is_held = |(attempt, id): (&AttemptId, &[u8; 16])| {
-        held.get(id).is_some_and(|running| running.run == attempt.run && running.worker == worker)
-    };
-    Ok(attempts.iter().zip(&ids).map(is_held).collect())
-}
-
-/// Stores progress and logs of running handlers.
-pub(crate) fn report_progress(tx: &mut Tx<'_>, reports: &[ProgressReport]) -> StoreResult<()> {
-    for report in reports {
-        let progress = report.progress.as_ref().map(rows::text).transpose()?;
-        write_report(tx, report, progress.as_deref())?;
-    }
-    Ok(())
-}
-
-fn write_report(tx: &mut Tx<'_>, report: &ProgressReport, progress: Option<&str>) -> StoreResult<()> {
-    let (id, run) = (report.attempt.job.to_bytes(), report.attempt.run);
-    if let Some(progress) = progress {
-        tx.write(sql::SET_PROGRESS, params![id, run, report.worker.to_bytes(), progress])?;
-        tx.jobs_changed = true;
-    }
-    for (number, line) in &report.lines {
-        tx.write(sql::INSERT_LOG, params![id, run, number, line.at.as_micros(), line.level.as_str(), line.message])?;
-    }
     Ok(())
 }

@@ -5,7 +5,7 @@
 /// The names that the implementation uses.
 pub(crate) mod names {
     pub(crate) use punctual_core::{
-        AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Clock, Count, Diagnostic, Enqueued, Filter,
+        AttemptId, Change, Changed, Changes, Claim, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Filter,
         Heartbeat, History, IdempotentRequest, Job, JobId, JobPage, Json, Lock, LogLine, NewJob, NewNotification,
         NewWorkflow, Node, Notification, Page, Pending, ProgressReport, Queue, QueueEvent, QueueSave, Relative,
         RetentionPolicy, Schedule, ScheduleEvent, ScheduleSave, Schema, Settled, Settlement, StoreError, StoreInfo,
@@ -17,8 +17,8 @@ pub(crate) mod names {
     };
 
     pub(crate) use crate::ops::{
-        change, changes, claim, enqueue, import, leases, list, notifications, queue_limits, queues, read, registry,
-        remove, schedules, settle, slots, tokens, workflows,
+        change, changes, enqueue, import, leases, list, locks, notifications, promote, queue_limits, queues, read,
+        retention, schedules, settle, slots, tokens, workers, workflows,
     };
 }
 
@@ -43,7 +43,7 @@ macro_rules! store_by_operations {
             }
 
             async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-                self.write(move |tx| settle::confirm(tx, worker, &attempts)).await
+                self.write(move |tx| leases::confirm(tx, worker, &attempts)).await
             }
 
             async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
@@ -67,11 +67,11 @@ macro_rules! store_by_operations {
                 lease: Duration,
                 attempts: Vec<AttemptId>,
             ) -> StoreResult<Vec<bool>> {
-                self.write_soon(move |tx| settle::extend(tx, worker, lease, &attempts)).await
+                self.write_soon(move |tx| leases::extend(tx, worker, lease, &attempts)).await
             }
 
             async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-                self.read(move |db| settle::held(db, worker, &attempts)).await
+                self.read(move |db| leases::held(db, worker, &attempts)).await
             }
 
             async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
@@ -79,7 +79,7 @@ macro_rules! store_by_operations {
             }
 
             async fn report_progress(&self, reports: Vec<ProgressReport>) -> StoreResult<()> {
-                self.write_soon(move |tx| settle::report_progress(tx, &reports)).await
+                self.write_soon(move |tx| leases::report_progress(tx, &reports)).await
             }
 
             async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
@@ -96,7 +96,7 @@ macro_rules! store_by_operations {
             }
 
             async fn promote(&self, limit: usize) -> StoreResult<usize> {
-                self.write_soon(move |tx| claim::promote(tx, limit)).await
+                self.write_soon(move |tx| promote::promote(tx, limit)).await
             }
         }
 
@@ -238,39 +238,39 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl WorkerStore for $store {
             async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::heartbeat(tx.edit().single(), &heartbeat)).await
+                self.write_soon(move |tx| workers::heartbeat(tx.edit().single(), &heartbeat)).await
             }
 
             async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-                self.write_soon(move |tx| registry::leave(tx.db, worker)).await
+                self.write_soon(move |tx| workers::deregister(tx.db, worker)).await
             }
 
             async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-                self.write_soon(move |tx| registry::end_leases(tx, worker)).await
+                self.write_soon(move |tx| workers::end_leases(tx, worker)).await
             }
 
             async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-                self.read(registry::workers).await
+                self.read(workers::workers).await
             }
         }
 
         #[async_trait]
         impl LockStore for $store {
             async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-                self.write(move |tx| registry::lock(tx.edit().single(), &name, &owner, ttl)).await
+                self.write(move |tx| locks::lock(tx.edit().single(), &name, &owner, ttl)).await
             }
 
             async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-                self.write(move |tx| registry::extend_lock(tx.edit().single(), &name, &owner, ttl)).await
+                self.write(move |tx| locks::extend_lock(tx.edit().single(), &name, &owner, ttl)).await
             }
 
             async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-                self.write(move |tx| registry::unlock(tx.edit().single(), &name, &owner)).await
+                self.write(move |tx| locks::unlock(tx.edit().single(), &name, &owner)).await
             }
 
             async fn locks(&self) -> StoreResult<Vec<Lock>> {
                 let now = self.now();
-                self.read(move |db| registry::locks(db, Some(now))).await
+                self.read(move |db| locks::locks(db, Some(now))).await
             }
         }
 
@@ -326,7 +326,7 @@ macro_rules! store_by_operations {
                 fingerprint: [u8; 32],
                 seed: u64,
             ) -> StoreResult<IdempotentRequest> {
-                self.write(move |tx| tokens::once(tx.edit().single(), &key, fingerprint, seed)).await
+                self.write(move |tx| tokens::idempotent_request(tx.edit().single(), &key, fingerprint, seed)).await
             }
         }
 
@@ -344,19 +344,19 @@ macro_rules! store_by_operations {
         #[async_trait]
         impl RetentionStore for $store {
             async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| change::expire(tx, keep, limit)).await
+                self.write(move |tx| retention::expire(tx, keep, limit)).await
             }
 
             async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| remove::purge(tx, after, limit)).await
+                self.write(move |tx| retention::purge(tx, after, limit)).await
             }
 
             async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| remove::trim(tx, after, limit)).await
+                self.write(move |tx| retention::prune(tx, after, limit)).await
             }
 
             async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
-                self.write(move |tx| remove::drop_ephemeral(tx, before, limit)).await
+                self.write(move |tx| retention::drop_ephemeral(tx, before, limit)).await
             }
 
             async fn drop_partitions(&self, _keep: RetentionPolicy, _deleted: Duration) -> StoreResult<usize> {

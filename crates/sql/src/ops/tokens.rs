@@ -43,7 +43,7 @@ fn token(row: &dyn Row) -> StoreResult<Token> {
     })
 }
 
-/// Revokes a token and removes its sessions. The token's row stays until [`trim`] removes it.
+/// Revokes a token and removes its sessions. The token's row stays until [`prune`] removes it.
 pub(crate) fn remove(edit: Edit<'_>, id: TokenId) -> StoreResult<bool> {
     let was_valid = edit.db.execute(sql::REVOKE_TOKEN, params![id.to_bytes(), edit.now.as_micros()])? > 0;
     edit.db.write(sql::REMOVE_SESSIONS, params![id.to_bytes()])?;
@@ -56,7 +56,7 @@ pub(crate) fn clear(edit: SingleEdit<'_>) -> StoreResult<()> {
 }
 
 /// Stores a request, unless its key exists; returns the stored request of this key.
-pub(crate) fn once(
+pub(crate) fn idempotent_request(
     edit: SingleEdit<'_>,
     key: &str,
     fingerprint: [u8; 32],
@@ -69,7 +69,7 @@ pub(crate) fn once(
 }
 
 /// Removes expired tokens and requests.
-pub(crate) fn trim(edit: Edit<'_>, limit: usize) -> StoreResult<()> {
+pub(crate) fn prune(edit: Edit<'_>, limit: usize) -> StoreResult<()> {
     edit.db.write(sql::PRUNE_TOKENS, params![edit.now.as_micros()])?;
     let before = edit.now.before(limits::IDEMPOTENCY_KEPT).as_micros();
     edit.db.write(sql::PRUNE_IDEMPOTENT_REQUESTS, params![before, limit as i64])

@@ -155,7 +155,7 @@ fn job_event(id: JobId, row: &PgRow, event: Event) -> sqlx::Result<JobEvent> {
 }
 
 /// Removes records that are no longer needed.
-pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp) -> sqlx::Result<()> {
+pub(crate) async fn prune(connection: &mut PgConnection, now: Timestamp) -> sqlx::Result<()> {
     let before = At(now.before(2 * limits::CHANGES_MAX_AGE));
     sqlx::query(*sql::PRUNE_LATE_COMMITS).bind(before).execute(connection).await.map(drop)
 }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use punctual_core::{
-    AttemptId, Claim, ClaimRequest, Claimed, JobId, Offer, Settlement, StoreError, Timestamp, Watch, WorkerId,
-    dispatch::Hint, limits,
+    Claim, ClaimRequest, Claimed, JobId, Offer, Settlement, StoreError, Timestamp, Watch, dispatch::Hint, limits,
 };
 use sqlx::{Row, postgres::PgRow};
 use tokio::{
@@ -15,9 +14,7 @@ use tokio::{
 
 use super::{
     core::Core,
-    error,
-    lanes::SLACK,
-    queue_limits, queues, read, ready_keys, rows,
+    error, promote, queue_limits, queues, ready_keys, rows,
     scan_bounds::{POLL, POLL_WITHOUT_HINTS, ScanMode},
     session::Patience,
     settle, statements as sql,
@@ -79,10 +76,10 @@ pub(crate) async fn claim_now(store: &Core, request: &ClaimRequest, source: Sour
 async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Result<Claimed, StoreError> {
     let error = |error| store.sessions.error(error);
     let mode = ScanMode::begin(&store.scan_bounds);
-    reset_if_late(store);
+    promote::reset_if_late(store);
     let take = async {
         if store.scan_bounds.may_be_due(store.clock_now()) {
-            promote_since(store, mode.due_bound(&store.scan_bounds), limits::PROMOTE_MAX_JOBS).await?;
+            promote::promote_since(store, mode.due_bound(&store.scan_bounds), limits::PROMOTE_MAX_JOBS).await?;
         }
         refresh_and_take(store, request, source, &mode).await.map_err(error)
     };
@@ -104,14 +101,6 @@ async fn try_claim(store: &Core, request: &ClaimRequest, source: &Source) -> Res
             settle_unreceived(store, claimed.jobs.iter().map(release).collect()).await;
             Err(error)
         }
-    }
-}
-
-/// Resets the bounds if a job may have been queued behind one already claimed, so that the next scan reads everything.
-fn reset_if_late(store: &Core) {
-    if store.hints.take_late() {
-        store.lanes.forget_bounds();
-        store.scan_bounds.lock().due_bound = Timestamp::MIN;
     }
 }
 
@@ -257,148 +246,4 @@ async fn read_table(store: &Core, table: &str, ids: &[JobId]) -> sqlx::Result<Ve
         .await?;
     unit.done().await?;
     Ok(rows)
-}
-
-/// Promotes due jobs, if any may be due; returns the time of the next one, if known.
-pub(crate) async fn promote_due(store: &Core) -> Result<Option<Timestamp>, StoreError> {
-    let error = |error| store.sessions.error(error);
-    if store.scan_bounds.may_be_due(store.clock_now()) {
-        reset_if_late(store);
-        promote_since_last(store).await?;
-        let bound = store.scan_bounds.lock().due_bound;
-        let mut unit = store.sessions.single().await.map_err(error)?;
-        let next = sqlx::query(*sql::NEXT_DUE).bind(At(bound)).fetch_optional(&mut *unit).await.map_err(error)?;
-        unit.done().await.map_err(error)?;
-        let next = next.map(|row| rows::instant(&row, 0)).transpose().map_err(error)?;
-        store.scan_bounds.know(next);
-    }
-    Ok(store.scan_bounds.lock().next_run_at)
-}
-
-/// Promotes due scheduled and retrying jobs; returns their number.
-pub(crate) async fn promote(store: &Core, limit: usize) -> Result<usize, StoreError> {
-    promote_since(store, Timestamp::MIN, limit).await
-}
-
-/// Promotes the jobs that became due since the last promotion.
-pub(crate) async fn promote_since_last(store: &Core) -> Result<usize, StoreError> {
-    let bound = store.scan_bounds.lock().due_bound;
-    promote_since(store, bound, limits::PROMOTE_MAX_JOBS).await
-}
-
-async fn promote_since(store: &Core, bound: Timestamp, limit: usize) -> Result<usize, StoreError> {
-    let error = |error| store.sessions.error(error);
-    let now = store.clock_now();
-    let rows = match promote_except(store, bound, limit, &[]).await {
-        // One damaged row must not keep all other jobs from being promoted. The claim that takes it ends it as corrupt.
-        Err(refused) if error::is_invalid_json(&refused) => {
-            let damaged = damaged_due(store, bound, limit).await.map_err(error)?;
-            promote_except(store, bound, limit, &damaged).await
-        }
-        rows => rows,
-    };
-    let rows = rows.map_err(error)?;
-    let mut promoted = 0;
-    for row in &rows {
-        let read = || -> sqlx::Result<_> { Ok((row.try_get(0)?, rows::instant(row, 1)?, row.try_get::<i64, _>(2)?)) };
-        let (lane, run_at, count) = read().map_err(error)?;
-        store.lanes.put(lane, run_at);
-        promoted += count as usize;
-    }
-    if promoted < limit {
-        store.scan_bounds.promoted(now);
-    }
-    if promoted > 0 {
-        store.hints.notify_work();
-    }
-    Ok(promoted)
-}
-
-/// Promotes due jobs; the `damaged` ones without their concurrency keys, which cannot be read.
-async fn promote_except(store: &Core, bound: Timestamp, limit: usize, damaged: &[Uuid]) -> sqlx::Result<Vec<PgRow>> {
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::PROMOTE)
-        .bind(store.sessions.clock())
-        .bind(At(bound))
-        .bind(limit as i64)
-        .bind(damaged)
-        .fetch_all(&mut *unit)
-        .await?;
-    unit.done().await?;
-    Ok(rows)
-}
-
-/// The due jobs whose options are not valid JSON.
-async fn damaged_due(store: &Core, bound: Timestamp, limit: usize) -> sqlx::Result<Vec<Uuid>> {
-    let mut unit = store.sessions.single().await?;
-    let due: Vec<(Uuid, String)> = sqlx::query_as(*sql::DUE_OPTIONS)
-        .bind(store.sessions.clock())
-        .bind(At(bound))
-        .bind(limit as i64)
-        .fetch_all(&mut *unit)
-        .await?;
-    unit.done().await?;
-    let is_damaged = |options: &str| serde_json::from_str::<serde::de::IgnoredAny>(options).is_err();
-    let damaged = due.into_iter().filter(|(_, options)| is_damaged(options)).map(|(id, _)| id);
-    Ok(damaged
-        .inspect(|id| tracing::error!(job = %job_id(*id), "the row of a due job is corrupt: its options are no JSON"))
-        .collect())
-}
-
-/// Claims whose lease has expired, and settlements for those whose rows are corrupt, which would otherwise be found
-/// every time.
-pub(crate) async fn expired(store: &Core, limit: usize) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
-    let (now, full) = (store.clock_now(), store.scan_bounds.lease_scans.begin());
-    let bound = if full.is_some() { Timestamp::MIN } else { store.scan_bounds.lock().lease_bound };
-    let mut unit = store.sessions.single().await?;
-    let expired: Vec<Lease> = sqlx::query_as(*sql::EXPIRED_LEASES)
-        .bind(store.sessions.clock())
-        .bind(limit as i64)
-        .bind(At(bound))
-        .fetch_all(&mut *unit)
-        .await?;
-    drop(full);
-    // If any lease was found, the bound stays, so that the next scan finds it again if it is still held.
-    store.scan_bounds.lock().lease_bound = if expired.is_empty() { now.before(SLACK) } else { bound };
-    unit.done().await?;
-    let (claims, corrupt) = claims_of_leases(store, expired).await?;
-    for settlement in &corrupt {
-        tracing::error!(job = %settlement.attempt.job, "a job whose lease has run out and whose row is corrupt is set aside as dead");
-    }
-    Ok((claims, corrupt))
-}
-
-/// Claims of a worker, except those whose rows are corrupt.
-pub(crate) async fn claims_of(store: &Core, worker: WorkerId, limit: usize) -> sqlx::Result<Vec<Claim>> {
-    let mut unit = store.sessions.single().await?;
-    let worker = Uuid::from_u128(worker.to_bits());
-    let leases = sqlx::query_as(*sql::LEASES_OF).bind(worker).bind(limit as i64).fetch_all(&mut *unit).await?;
-    unit.done().await?;
-    Ok(claims_of_leases(store, leases).await?.0)
-}
-
-/// A row of `punctual_running`: job id, whether the worker has confirmed that the handler is about to start, run,
-/// worker.
-type Lease = (Uuid, bool, i32, Uuid);
-
-/// The claims of the given leases that are still held, and settlements for those whose rows are corrupt, which apply
-/// once the leases have expired.
-async fn claims_of_leases(store: &Core, leases: Vec<Lease>) -> sqlx::Result<(Vec<Claim>, Vec<Settlement>)> {
-    let ids: Vec<JobId> = leases.iter().map(|(id, ..)| job_id(*id)).collect();
-    let mut jobs = read::get_each(store, &ids).await?;
-    let (mut claims, mut corrupt) = (Vec::new(), Vec::new());
-    for (id, (_, confirmed, run, worker)) in ids.into_iter().zip(leases) {
-        match jobs.remove(&id) {
-            Some(Ok(job)) => {
-                let worker_id = job.worker_id;
-                claims.extend(worker_id.map(|worker| Claim { confirmed, ..Claim::new(Box::new(job), worker) }));
-            }
-            Some(Err(error)) => {
-                let attempt = AttemptId { job: id, run: run as u32 };
-                corrupt.push(Settlement::corrupt_and_expired(attempt, WorkerId::from_bits(worker.as_u128()), &error));
-            }
-            None => {}
-        }
-    }
-    Ok((claims, corrupt))
 }

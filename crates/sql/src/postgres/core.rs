@@ -25,7 +25,7 @@ pub(crate) struct Inner {
     pub(super) scan_bounds: ScanBounds,
     pub(super) hints: Hints,
     pub(super) server_clock: ServerClock,
-    pub(super) upkeep: Maintenance,
+    pub(super) maintenance: Maintenance,
 }
 
 impl std::ops::Deref for Core {

@@ -177,7 +177,7 @@ mod tests {
         db::params,
         ops::{
             edit::{Edit, SingleEdit},
-            registry, statements, tokens,
+            locks, statements, tokens,
         },
     };
 
@@ -208,8 +208,8 @@ mod tests {
     fn an_operation_of_one_statement_does_not_ask_for_the_time_first() {
         let takes_time = |text: Option<&str>| text.is_some_and(|text| text.contains("::timestamptz, now())"));
         let ttl = Duration::from_secs(1);
-        assert!(takes_time(first_statement(|edit| registry::lock(edit, "a", "b", ttl).map(drop))));
-        assert!(takes_time(first_statement(|edit| tokens::once(edit, "a", [0; 32], 1).map(drop))));
+        assert!(takes_time(first_statement(|edit| locks::lock(edit, "a", "b", ttl).map(drop))));
+        assert!(takes_time(first_statement(|edit| tokens::idempotent_request(edit, "a", [0; 32], 1).map(drop))));
         assert!(takes_time(first_statement(tokens::clear)));
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn a_value_of_another_type_is_an_error() {
         let wrong = |db: &dyn Db| db.execute(statements::UNLOCK, params!["a", "b", "now"]);
         assert!(matches!(attempt(wrong, &[]), ControlFlow::Break(Err(StoreError::Other(_)))));
-        let unlock = |db: &dyn Db| registry::unlock(SingleEdit { db, at: None }, "a", "b");
+        let unlock = |db: &dyn Db| locks::unlock(SingleEdit { db, at: None }, "a", "b");
         assert!(matches!(attempt(unlock, &[]), ControlFlow::Continue(_)));
     }
 }

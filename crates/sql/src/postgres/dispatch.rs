@@ -12,10 +12,9 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    claim,
-    claim::Source,
+    claim::{self, Source},
     core::Core,
-    enqueue,
+    promote,
     ready_keys::{self, hints},
     rows,
     session::Patience,
@@ -171,11 +170,7 @@ async fn of_queue(store: &Core, text: &'static str, queue: &str, epoch: u64) -> 
 #[async_trait]
 impl PrimaryStore for PostgresStore {
     async fn store(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>> {
-        // Not batched: an unknown parent must not fail the jobs of other callers, and changes of other jobs take locks.
-        if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
-            return enqueue::enqueue_in_time(&self.core, &jobs).await;
-        }
-        self.enqueues.call(jobs).await
+        self.store_jobs(jobs).await
     }
 
     fn lanes(&self, request: &ClaimRequest) -> ServedLanes {
@@ -203,7 +198,7 @@ impl PrimaryStore for PostgresStore {
         let missed: Vec<Hint> = hints.into_iter().filter(|hint| hint.run_at <= now && !ours(hint, &claimed)).collect();
         let room = request.limit - claimed.claims.len();
         // The jobs may still be unpromoted although they are due: another process has scheduled them at short notice.
-        if room > 0 && !missed.is_empty() && claim::promote_since_last(&self.core).await? > 0 {
+        if room > 0 && !missed.is_empty() && promote::promote_since_last(&self.core).await? > 0 {
             let rest = ClaimRequest { limit: room, ..request };
             let more = claim::claim_now(&self.core, &rest, Source::Hints(missed)).await?;
             claimed.claims.extend(more.claims);
@@ -294,7 +289,7 @@ impl PrimaryStore for PostgresStore {
     }
 
     async fn promote_due(&self) -> StoreResult<Option<Timestamp>> {
-        self.core.sessions.within(Patience::Short, claim::promote_due(&self.core)).await
+        self.core.sessions.within(Patience::Short, promote::promote_due(&self.core)).await
     }
 
     async fn mark_due_dispatched(&self, before: Option<Timestamp>, until: Timestamp) -> StoreResult<()> {

@@ -7,7 +7,7 @@ use punctual_core::{
     dispatch::Stored,
     flow::{Next, Waiting},
 };
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     core::Core,
@@ -340,13 +340,7 @@ impl Enqueue<'_> {
             query = query.bind(waiting.iter().map(|waits| waits.on as i32).collect::<Vec<_>>());
             query = query.bind(waiting.iter().map(|waits| waits.any_failed).collect::<Vec<_>>());
         }
-        let rows = query.fetch_all(connection).await?;
-        let at = rows.first().map(|row| rows::instant(row, 1)).transpose()?.unwrap_or(Timestamp::MIN);
-        let ids = match self.ids {
-            Ids::New => jobs.iter().map(|job| job.id).collect(),
-            Ids::Unknown => rows.iter().map(|row| row.try_get(0).map(job_id)).collect::<sqlx::Result<_>>()?,
-        };
-        Ok(New { ids, at })
+        New::of(&query.fetch_all(connection).await?, jobs, self.ids)
     }
 }
 
@@ -381,6 +375,16 @@ struct New {
 }
 
 impl New {
+    /// From the rows that the statement returns for these jobs; if all ids are new, a row only tells the time.
+    fn of(stored: &[PgRow], jobs: &[&NewJob], ids: Ids) -> sqlx::Result<Self> {
+        let at = stored.first().map(|row| rows::instant(row, 1)).transpose()?.unwrap_or(Timestamp::MIN);
+        let ids = match ids {
+            Ids::New => jobs.iter().map(|job| job.id).collect(),
+            Ids::Unknown => stored.iter().map(|row| row.try_get(0).map(job_id)).collect::<sqlx::Result<_>>()?,
+        };
+        Ok(Self { ids, at })
+    }
+
     fn none() -> Self {
         Self { ids: HashSet::new(), at: Timestamp::MIN }
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
-    change,
     core::Core,
     partition_creation::{self, Effort},
     partitions::Day,
+    rollups,
 };
-use crate::ops::registry;
+use crate::ops::locks;
 
 /// Tables whose rows are inserted and deleted at a high rate. They are vacuumed often, because scans step over dead
 /// rows; autovacuum would run once per minute.
@@ -37,24 +37,24 @@ const LOCK: (&str, Duration) = ("punctual.upkeep", Duration::from_secs(10));
 
 pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
     // State that each process caches for itself.
-    let refresh = core.upkeep.is_refresh_due(REFRESH_EVERY);
+    let refresh = core.maintenance.is_refresh_due(REFRESH_EVERY);
     if refresh || core.server_clock.is_in_doubt() {
         let mut unit = core.sessions.single().await?;
         core.server_clock.measure(&mut unit).await?;
         core.days.refresh(&mut unit).await?;
         unit.done().await?;
     }
-    let lock = core.edit_one(|edit| registry::lock(edit, LOCK.0, core.upkeep.owner(), LOCK.1)).await?;
+    let lock = core.edit_one(|edit| locks::lock(edit, LOCK.0, core.maintenance.owner(), LOCK.1)).await?;
     if lock.is_none() {
         return Ok(());
     }
-    change::roll_up(core).await?;
+    rollups::roll_up(core).await?;
     let mut unit = core.sessions.single().await?;
-    for table in core.upkeep.cleared_lately() {
-        core.upkeep.stayed(table, gone(&mut unit, table).await?);
+    for table in core.maintenance.cleared_lately() {
+        core.maintenance.stayed(table, gone(&mut unit, table).await?);
     }
     unit.done().await?;
-    if core.upkeep.is_vacuum_due(VACUUM_EVERY) && !core.options.transaction_pooler {
+    if core.maintenance.is_vacuum_due(VACUUM_EVERY) && !core.options.transaction_pooler {
         vacuum(core).await?;
     }
     if refresh {
@@ -67,12 +67,12 @@ pub(crate) async fn maintain(core: &Core) -> sqlx::Result<()> {
 async fn vacuum(core: &Core) -> sqlx::Result<()> {
     let mut unit = core.sessions.single().await?;
     for table in NARROW_TABLES {
-        if !core.upkeep.is_worth_clearing(table, gone(&mut unit, table).await?) {
+        if !core.maintenance.is_worth_clearing(table, gone(&mut unit, table).await?) {
             continue;
         }
         let vacuum = format!("vacuum (skip_locked, index_cleanup on, truncate off) {table}");
         sqlx::raw_sql(AssertSqlSafe(vacuum)).execute(&mut *unit).await?;
-        core.upkeep.cleared(table);
+        core.maintenance.cleared(table);
     }
     unit.done().await
 }

@@ -28,7 +28,7 @@ struct LastRuns {
     /// By table: when it was last vacuumed, and how many dead rows remained, once the server's statistics show it.
     cleared: HashMap<&'static str, (Instant, Option<i64>)>,
     /// Events before this time no longer contain data of executions.
-    trimmed_until: Timestamp,
+    pruned_until: Timestamp,
 }
 
 impl Maintenance {
@@ -39,7 +39,7 @@ impl Maintenance {
                 vacuum: None,
                 refresh: None,
                 cleared: HashMap::new(),
-                trimmed_until: Timestamp::MIN,
+                pruned_until: Timestamp::MIN,
             }),
         }
     }
@@ -60,13 +60,13 @@ impl Maintenance {
     }
 
     /// Events before this time no longer contain data of executions.
-    pub(crate) fn trimmed_until(&self) -> Timestamp {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until
+    pub(crate) fn pruned_until(&self) -> Timestamp {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).pruned_until
     }
 
     /// Records that the data of executions was removed from events up to this time.
-    pub(crate) fn trimmed(&self, until: Timestamp) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).trimmed_until = until;
+    pub(crate) fn pruned(&self, until: Timestamp) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).pruned_until = until;
     }
 
     /// Whether a table with this number of dead rows is worth vacuuming.

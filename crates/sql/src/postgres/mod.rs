@@ -14,9 +14,11 @@
 //! | how do enqueues share a commit? | `batcher` |
 //! | in which order are rows locked? | `locking` |
 //! | enqueue, with unique keys and dependencies | `enqueue`, `keys`, `flow` |
+//! | when does a scheduled job become queued? | `promote` |
 //! | claim: which lanes, from where, and the rows | `claim`, `lanes`, `scan_bounds`, `take`, `suspects` |
 //! | limits | `queue_limits` |
 //! | settle | `settle` |
+//! | leases, progress | `leases` |
 //! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
 //! | how are idle workers woken? | `wake` |
 //! | operators' actions | `change`, `workflows`, `queue_settings` |
@@ -25,10 +27,12 @@
 //! | events and attempts of jobs | `history` |
 //! | what has changed since an earlier read? | `changes` |
 //! | schedules that enqueue | `schedules` |
-//! | workers that died | `registry` |
+//! | workers that died | `workers` |
 //! | messages to users | `notifications` |
 //! | partitions of days | `partitions`, `partition_creation` |
+//! | retention of jobs, histories and counters | `retention` |
 //! | retention of whole days | `partition_retention`, `partition_replacement`; the lock of old days: `old_partitions` |
+//! | when are counters added up? | `rollups` |
 //! | what one process of the fleet does for the engine, and how often | `maintenance`, `maintenance_state`, `backoff` |
 //! | what another store transfers | `import`, `imported_jobs` |
 //! | what `punctual doctor` checks | `diagnostics` |
@@ -56,6 +60,7 @@ mod import;
 mod imported_jobs;
 mod keys;
 mod lanes;
+mod leases;
 mod list;
 mod locking;
 mod maintenance;
@@ -71,12 +76,14 @@ mod partitions;
 #[cfg(test)]
 mod plans;
 mod ports;
+mod promote;
 mod queue_limits;
 mod queue_settings;
 mod queues;
 mod read;
 mod ready_keys;
-mod registry;
+mod retention;
+mod rollups;
 mod rows;
 mod scan_bounds;
 mod schedules;
@@ -92,6 +99,7 @@ mod take;
 mod url;
 mod value;
 mod wake;
+mod workers;
 mod workflows;
 
 pub use sqlx;

@@ -15,8 +15,8 @@ use punctual_core::{
 };
 
 use super::{
-    change, changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
-    queue_settings, read, registry, schedules, schema, session::Patience, store::PostgresStore, workflows,
+    changes, diagnostics, history, import, list, maintenance, notifications, partition_retention, queue_limits,
+    queue_settings, read, retention, schedules, schema, session::Patience, store::PostgresStore, workers, workflows,
 };
 use crate::ops;
 
@@ -154,41 +154,41 @@ impl QueueStore for PostgresStore {
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn heartbeat(&self, heartbeat: Heartbeat) -> StoreResult<()> {
-        self.answer(Patience::Short, self.core.edit_one(|edit| ops::registry::heartbeat(edit, &heartbeat))).await
+        self.answer(Patience::Short, self.core.edit_one(|edit| ops::workers::heartbeat(edit, &heartbeat))).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StoreResult<()> {
-        self.answer(Patience::Short, self.core.run(|db| ops::registry::leave(db, worker))).await
+        self.answer(Patience::Short, self.core.run(|db| ops::workers::deregister(db, worker))).await
     }
 
     async fn end_leases(&self, worker: WorkerId) -> StoreResult<usize> {
-        self.answer(Patience::Short, registry::end_leases(&self.core, worker)).await
+        self.answer(Patience::Short, workers::end_leases(&self.core, worker)).await
     }
 
     async fn workers(&self) -> StoreResult<Vec<WorkerRecord>> {
-        self.answer(Patience::Usual, self.core.run(ops::registry::workers)).await
+        self.answer(Patience::Usual, self.core.run(ops::workers::workers)).await
     }
 }
 
 #[async_trait]
 impl LockStore for PostgresStore {
     async fn lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<Option<Lock>> {
-        let lock = self.core.edit_one(|edit| ops::registry::lock(edit, &name, &owner, ttl));
+        let lock = self.core.edit_one(|edit| ops::locks::lock(edit, &name, &owner, ttl));
         self.answer(Patience::Short, lock).await
     }
 
     async fn extend_lock(&self, name: String, owner: String, ttl: Duration) -> StoreResult<bool> {
-        let extend = self.core.edit_one(|edit| ops::registry::extend_lock(edit, &name, &owner, ttl));
+        let extend = self.core.edit_one(|edit| ops::locks::extend_lock(edit, &name, &owner, ttl));
         self.answer(Patience::Short, extend).await
     }
 
     async fn unlock(&self, name: String, owner: String) -> StoreResult<bool> {
-        let unlock = self.core.edit_one(|edit| ops::registry::unlock(edit, &name, &owner));
+        let unlock = self.core.edit_one(|edit| ops::locks::unlock(edit, &name, &owner));
         self.answer(Patience::Short, unlock).await
     }
 
     async fn locks(&self) -> StoreResult<Vec<Lock>> {
-        let locks = self.core.edit_one(|edit| ops::registry::locks(edit.db, edit.at));
+        let locks = self.core.edit_one(|edit| ops::locks::locks(edit.db, edit.at));
         self.answer(Patience::Usual, locks).await
     }
 }
@@ -237,7 +237,7 @@ impl TokenStore for PostgresStore {
         fingerprint: [u8; 32],
         seed: u64,
     ) -> StoreResult<IdempotentRequest> {
-        let once = self.core.edit_one(|edit| ops::tokens::once(edit, &key, fingerprint, seed));
+        let once = self.core.edit_one(|edit| ops::tokens::idempotent_request(edit, &key, fingerprint, seed));
         self.answer(Patience::Short, once).await
     }
 }
@@ -256,19 +256,19 @@ impl TransferStore for PostgresStore {
 #[async_trait]
 impl RetentionStore for PostgresStore {
     async fn expire(&self, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, change::expire(&self.core, keep, limit)).await
+        self.answer(Patience::Long, retention::expire(&self.core, keep, limit)).await
     }
 
     async fn purge(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, change::purge(&self.core, after, limit)).await
+        self.answer(Patience::Long, retention::purge(&self.core, after, limit)).await
     }
 
     async fn prune(&self, after: Duration, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, change::trim(&self.core, after, limit)).await
+        self.answer(Patience::Long, retention::prune(&self.core, after, limit)).await
     }
 
     async fn drop_ephemeral(&self, before: Timestamp, limit: usize) -> StoreResult<usize> {
-        self.answer(Patience::Long, change::drop_ephemeral(&self.core, before, limit)).await
+        self.answer(Patience::Long, retention::drop_ephemeral(&self.core, before, limit)).await
     }
 
     async fn drop_partitions(&self, keep: RetentionPolicy, deleted: Duration) -> StoreResult<usize> {

@@ -1,13 +1,8 @@
-//! Ends executions and extends leases.
+//! Ends executions.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use punctual_core::{
-    AttemptId, AttemptStatus, ProgressReport, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start,
-};
+use punctual_core::{AttemptId, AttemptStatus, Settled, Settlement, Status, StoreError, WorkerId, dispatch::Start};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
@@ -28,7 +23,7 @@ pub(crate) async fn settle(store: &Core, settlements: Vec<Settlement>) -> Result
     suspects::make_lanes(store, settlements.iter().filter(|one| is_lost(one))).await?;
     let mut done = SettledExecutions::default();
     if !plain.is_empty() {
-        done = with_retries(store, || try_settle(store, &plain)).await?;
+        done = with_retries(store, || try_settle(store, &plain, None)).await?;
     }
     // The settlements not applied: the fence did not match, or the end has consequences.
     let left: Vec<&Settlement> =
@@ -95,6 +90,27 @@ pub(crate) struct SettledExecutions {
 }
 
 impl SettledExecutions {
+    /// From the row that a statement returns for settlements that it was given, each fence once.
+    fn of(row: &PgRow, settlements: &[&Settlement]) -> sqlx::Result<Self> {
+        let (fences, jobs): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        if jobs < fences {
+            // The snapshot of a caller's own transaction is older than the partition that the job is in now.
+            let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
+            return Err(sqlx::Error::Decode(reason.into()));
+        }
+        let limited = row.try_get(5)?;
+        if fences as usize == settlements.len() {
+            return Ok(Self { fences: settlements.iter().map(|settlement| fence(settlement)).collect(), limited });
+        }
+        let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (row.try_get(2)?, row.try_get(4)?);
+        let runs: Option<Vec<i32>> = row.try_get(3)?;
+        let fences = ids.into_iter().flatten().zip(runs.into_iter().flatten()).zip(workers.into_iter().flatten());
+        let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
+            (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
+        };
+        Ok(Self { fences: fences.map(fence).collect(), limited })
+    }
+
     fn add(&mut self, more: Self) {
         self.fences.extend(more.fences);
         self.limited |= more.limited;
@@ -110,12 +126,16 @@ fn fence(settlement: &Settlement) -> (AttemptId, WorkerId) {
     (settlement.attempt, settlement.worker)
 }
 
-/// Ends executions whose ends have no consequences.
-async fn try_settle(store: &Core, settlements: &[&Settlement]) -> sqlx::Result<SettledExecutions> {
+/// Ends executions whose ends have no consequences; those that have `begun` are recorded with their beginnings.
+async fn try_settle(
+    store: &Core,
+    settlements: &[&Settlement],
+    begun: Option<Begun<'_>>,
+) -> sqlx::Result<SettledExecutions> {
     let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
     let one = tables.len() == 1;
     let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let settled = settle_tables(&mut unit, store.sessions.clock(), tables).await;
+    let settled = settle_tables(&mut unit, store.sessions.clock(), tables, begun).await;
     unit.ended(settled).await
 }
 
@@ -123,11 +143,13 @@ async fn settle_tables(
     connection: &mut PgConnection,
     now: Option<At>,
     tables: BTreeMap<String, Vec<&Settlement>>,
+    begun: Option<Begun<'_>>,
 ) -> sqlx::Result<SettledExecutions> {
+    let forms: &sql::Forms = if begun.is_some() { &sql::FINISH } else { &sql::SETTLE };
     let mut done = SettledExecutions::default();
     for (table, settlements) in tables {
-        let batch = TableBatch { table: &table, settlements, begun: None };
-        done.add(batch.settle(connection, now, &sql::SETTLE).await?);
+        let batch = TableBatch { table: &table, settlements, begun };
+        done.add(batch.settle(connection, now, forms).await?);
     }
     Ok(done)
 }
@@ -194,40 +216,15 @@ pub(crate) async fn settle_in(
 pub(crate) async fn finish(store: &Core, ends: &[(Start, Settlement)]) -> Result<Vec<bool>, StoreError> {
     let mut done = SettledExecutions::default();
     let starts: HashMap<AttemptId, &Start> = ends.iter().map(|(start, end)| (end.attempt, start)).collect();
+    let begun = Begun { store, starts: &starts };
     let workers: BTreeSet<WorkerId> = ends.iter().map(|(start, _)| start.worker).collect();
     for worker in workers {
         let of_worker: Vec<&Settlement> =
             ends.iter().filter(|(start, _)| start.worker == worker).map(|(_, end)| end).collect();
-        done.add(with_retries(store, || try_finish(store, &starts, &of_worker)).await?);
+        done.add(with_retries(store, || try_settle(store, &of_worker, Some(begun))).await?);
     }
     store.hints.notify_jobs();
     Ok(ends.iter().map(|(_, end)| done.fences.contains(&fence(end))).collect())
-}
-
-async fn try_finish(
-    store: &Core,
-    starts: &HashMap<AttemptId, &Start>,
-    settlements: &[&Settlement],
-) -> sqlx::Result<SettledExecutions> {
-    let tables = store.days.by_table(settlements.iter().copied(), |settlement| settlement.attempt.job);
-    let one = tables.len() == 1;
-    let mut unit = if one { store.sessions.single().await? } else { store.sessions.several().await? };
-    let finished = finish_tables(store, &mut unit, starts, tables).await;
-    unit.ended(finished).await
-}
-
-async fn finish_tables(
-    store: &Core,
-    connection: &mut PgConnection,
-    starts: &HashMap<AttemptId, &Start>,
-    tables: BTreeMap<String, Vec<&Settlement>>,
-) -> sqlx::Result<SettledExecutions> {
-    let mut done = SettledExecutions::default();
-    for (table, settlements) in tables {
-        let batch = TableBatch { table: &table, settlements, begun: Some(Begun { store, starts }) };
-        done.add(batch.settle(connection, store.sessions.clock(), &sql::FINISH).await?);
-    }
-    Ok(done)
 }
 
 /// Of two settlements of the same execution, the first was applied.
@@ -244,6 +241,7 @@ struct TableBatch<'a> {
 }
 
 /// The beginnings of executions that are recorded with their ends.
+#[derive(Clone, Copy)]
 struct Begun<'a> {
     store: &'a Core,
     starts: &'a HashMap<AttemptId, &'a Start>,
@@ -310,27 +308,7 @@ impl TableBatch<'_> {
             query = query.bind(lanes).bind(times);
             query = query.bind(starts.iter().map(|start| At(start.started_at)).collect::<Vec<_>>());
         }
-        let held = query.fetch_one(connection).await?;
-        let (fences, jobs): (i64, i64) = (held.try_get(0)?, held.try_get(1)?);
-        if jobs < fences {
-            // The snapshot of a caller's own transaction is older than the partition that the job is in now.
-            let reason = "a job cannot be seen by this transaction any more; begin it anew, or use READ COMMITTED";
-            return Err(sqlx::Error::Decode(reason.into()));
-        }
-        let limited = held.try_get(5)?;
-        if fences as usize == settlements.len() {
-            return Ok(SettledExecutions {
-                fences: settlements.iter().map(|settlement| fence(settlement)).collect(),
-                limited,
-            });
-        }
-        let (ids, workers): (Option<Vec<Uuid>>, Option<Vec<Uuid>>) = (held.try_get(2)?, held.try_get(4)?);
-        let runs: Option<Vec<i32>> = held.try_get(3)?;
-        let fences = ids.into_iter().flatten().zip(runs.into_iter().flatten()).zip(workers.into_iter().flatten());
-        let fence = |((id, run), worker): ((Uuid, i32), Uuid)| {
-            (AttemptId { job: job_id(id), run: run as u32 }, WorkerId::from_bits(worker.as_u128()))
-        };
-        Ok(SettledExecutions { fences: fences.map(fence).collect(), limited })
+        SettledExecutions::of(&query.fetch_one(connection).await?, &settlements)
     }
 }
 
@@ -338,113 +316,4 @@ impl TableBatch<'_> {
 fn are_alike(one: &Settlement, other: &Settlement) -> bool {
     (one.worker, one.only_if_expired, one.attempt_status, one.ending, &one.fault)
         == (other.worker, other.only_if_expired, other.attempt_status, other.ending, &other.fault)
-}
-
-/// Extends leases; returns which were still held.
-pub(crate) async fn extend(
-    store: &Core,
-    worker: WorkerId,
-    lease: Duration,
-    attempts: &[AttemptId],
-) -> sqlx::Result<Vec<bool>> {
-    let mut sorted = attempts.to_vec();
-    sorted.sort_unstable();
-    let mut unit = store.sessions.single().await?;
-    let kept = sqlx::query(*sql::EXTEND_LEASES)
-        .bind(store.sessions.clock())
-        .bind(sorted.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
-        .bind(sorted.iter().map(|attempt| attempt.run as i32).collect::<Vec<_>>())
-        .bind(Uuid::from_u128(worker.to_bits()))
-        .bind(lease.as_micros() as i64)
-        .fetch_all(&mut *unit)
-        .await?;
-    unit.done().await?;
-    let kept = attempts_of(&kept)?;
-    Ok(attempts.iter().map(|attempt| kept.contains(attempt)).collect())
-}
-
-/// Records that handlers are about to start; returns which attempts were still held.
-pub(crate) async fn confirm(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
-    let mut sorted = attempts.to_vec();
-    sorted.sort_unstable();
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::CONFIRM)
-        .bind(store.sessions.clock())
-        .bind(sorted.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
-        .bind(sorted.iter().map(|attempt| attempt.run as i32).collect::<Vec<_>>())
-        .bind(Uuid::from_u128(worker.to_bits()))
-        .fetch_all(&mut *unit)
-        .await?;
-    unit.done().await?;
-    let held = attempts_of(&rows)?;
-    Ok(attempts.iter().map(|attempt| held.contains(attempt)).collect())
-}
-
-/// The attempts in rows of ids and runs.
-fn attempts_of(rows: &[PgRow]) -> sqlx::Result<HashSet<AttemptId>> {
-    rows.iter().map(|row| Ok(AttemptId { job: job_id(row.try_get(0)?), run: rows::number(row, 1)? })).collect()
-}
-
-/// Returns which attempts this worker currently holds.
-pub(crate) async fn held(store: &Core, worker: WorkerId, attempts: &[AttemptId]) -> sqlx::Result<Vec<bool>> {
-    let mut unit = store.sessions.single().await?;
-    let rows = sqlx::query(*sql::HELD_LEASES)
-        .bind(attempts.iter().map(|attempt| uuid(attempt.job)).collect::<Vec<_>>())
-        .bind(Uuid::from_u128(worker.to_bits()))
-        .fetch_all(&mut *unit)
-        .await?;
-    unit.done().await?;
-    let runs: HashMap<Uuid, i32> =
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
-    Ok(attempts.iter().map(|attempt| runs.get(&uuid(attempt.job)) == Some(&(attempt.run as i32))).collect())
-}
-
-/// Stores progress and logs of running handlers.
-pub(crate) async fn report_progress(store: &Core, reports: &[ProgressReport]) -> sqlx::Result<()> {
-    let mut unit = store.sessions.several().await?;
-    let reported = report_within(&mut unit, reports).await;
-    unit.ended(reported).await?;
-    if reports.iter().any(|report| report.progress.is_some()) {
-        store.hints.notify_jobs();
-    }
-    Ok(())
-}
-
-async fn report_within(connection: &mut PgConnection, reports: &[ProgressReport]) -> sqlx::Result<()> {
-    let mut progress: Vec<(&ProgressReport, String)> = Vec::new();
-    for report in reports {
-        if let Some(reported) = &report.progress {
-            // Of two reports about one execution, the later one counts.
-            progress.retain(|(earlier, _)| earlier.attempt != report.attempt);
-            progress.push((report, rows::text(reported)?));
-        }
-    }
-    progress.sort_by_key(|(report, _)| report.attempt);
-    if !progress.is_empty() {
-        sqlx::query(*sql::SET_PROGRESS)
-            .bind(progress.iter().map(|(report, _)| uuid(report.attempt.job)).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(report, _)| At(report.attempt.job.timestamp())).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(report, _)| report.attempt.run as i32).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(report, _)| Uuid::from_u128(report.worker.to_bits())).collect::<Vec<_>>())
-            .bind(progress.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-    }
-    let lines: Vec<_> = reports
-        .iter()
-        .flat_map(|report| report.lines.iter().map(move |(number, line)| (report.attempt, number, line)))
-        .collect();
-    if !lines.is_empty() {
-        sqlx::query(*sql::INSERT_LOGS)
-            .bind(lines.iter().map(|(attempt, _, _)| uuid(attempt.job)).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(attempt, _, _)| At(attempt.job.timestamp())).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(attempt, _, _)| attempt.run as i32).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(_, number, _)| **number as i32).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(_, _, line)| At(line.at)).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(_, _, line)| line.level.as_str()).collect::<Vec<_>>())
-            .bind(lines.iter().map(|(_, _, line)| line.message.as_str()).collect::<Vec<_>>())
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(())
 }

@@ -4,22 +4,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{db::Statement, ops::statements::shared_statements, sections::section};
-
-macro_rules! texts {
-    ($($file:literal { $($name:ident)* })*) => {
-        /// Every statement with its name.
-        pub(super) const ALL: &[(&str, &str)] = &[$($((
-            stringify!($name),
-            section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
-        ),)*)*];
-
-        /// The files, each with the names of its statements.
-        #[cfg(test)]
-        pub(super) const FILES: &[(&str, &[&str])] =
-            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
-    };
-}
+use crate::{db::Statement, ops::statements::shared_statements, sections::texts};
 
 shared_statements!(texts);
 

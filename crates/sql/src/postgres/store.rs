@@ -5,9 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use punctual_core::{
     AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, NewJob, ProgressReport, Settled, Settlement,
-    StoreResult, WorkerId,
-    dispatch::{PrimaryStore, Stored},
-    store::ports::*,
+    StoreResult, WorkerId, dispatch::Stored, store::ports::*,
 };
 use sqlx::PgConnection;
 
@@ -20,12 +18,12 @@ use super::{
     error,
     guest::Guest,
     lanes::Lanes,
-    maintenance,
+    leases, maintenance,
     maintenance_state::Maintenance,
     options::Options,
     partition_creation::Effort,
     partitions::Days,
-    queue_limits,
+    promote, queue_limits,
     queues::Queues,
     scan_bounds::ScanBounds,
     schema, server,
@@ -38,7 +36,7 @@ use super::{
 #[derive(Clone)]
 pub struct PostgresStore {
     pub(super) core: Core,
-    pub(super) enqueues: Arc<Batcher<NewJob, Stored>>,
+    enqueues: Arc<Batcher<NewJob, Stored>>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -73,7 +71,7 @@ impl PostgresStore {
         server_clock.measure(&mut unit).await.map_err(error)?;
         unit.done().await.map_err(error)?;
         let hints = Hints::start(&sessions, &options.schema, !options.transaction_pooler);
-        let (scan_bounds, upkeep) = (ScanBounds::new(), Maintenance::new());
+        let (scan_bounds, maintenance) = (ScanBounds::new(), Maintenance::new());
         let core = Core(Arc::new(Inner {
             options,
             sessions,
@@ -85,7 +83,7 @@ impl PostgresStore {
             scan_bounds,
             hints,
             server_clock,
-            upkeep,
+            maintenance,
         }));
         match maintenance::make_days(&core, Effort::Low).await {
             // A read-only database can still be read; partitions are created once it is writable.
@@ -98,6 +96,15 @@ impl PostgresStore {
             Box::pin(async move { enqueue::enqueue_in_time(&core, &jobs).await })
         }));
         Ok(Self { core, enqueues: Arc::new(enqueues) })
+    }
+
+    /// Stores jobs, in one batch with those of other callers where these cannot be affected.
+    pub(super) async fn store_jobs(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Stored>> {
+        // Not batched: an unknown parent must not fail the jobs of other callers, and changes of other jobs take locks.
+        if jobs.iter().any(|job| !job.parents.is_empty() || job.spec.unique().updates()) {
+            return enqueue::enqueue_in_time(&self.core, &jobs).await;
+        }
+        self.enqueues.call(jobs).await
     }
 
     /// Stores jobs within a transaction of the caller's own, on the caller's own connection to the same database: they
@@ -163,7 +170,7 @@ impl PostgresStore {
 #[async_trait]
 impl JobStore for PostgresStore {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> StoreResult<Vec<Enqueued>> {
-        Ok(PrimaryStore::store(self, jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
+        Ok(self.store_jobs(jobs).await?.into_iter().map(|stored| stored.enqueued).collect())
     }
 
     async fn change(&self, changes: Vec<Change>) -> StoreResult<Vec<Changed>> {
@@ -178,7 +185,7 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn confirm(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.answer(Patience::Short, settle::confirm(&self.core, worker, &attempts)).await
+        self.answer(Patience::Short, leases::confirm(&self.core, worker, &attempts)).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
@@ -190,18 +197,18 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn claims_of_dead(&self, worker: WorkerId, limit: usize) -> StoreResult<Vec<Claim>> {
-        self.answer(Patience::Short, claim::claims_of(&self.core, worker, limit)).await
+        self.answer(Patience::Short, leases::claims_of(&self.core, worker, limit)).await
     }
 }
 
 #[async_trait]
 impl LeaseStore for PostgresStore {
     async fn extend(&self, worker: WorkerId, lease: Duration, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.answer(Patience::Short, settle::extend(&self.core, worker, lease, &attempts)).await
+        self.answer(Patience::Short, leases::extend(&self.core, worker, lease, &attempts)).await
     }
 
     async fn check_leases(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<Vec<bool>> {
-        self.answer(Patience::Short, settle::held(&self.core, worker, &attempts)).await
+        self.answer(Patience::Short, leases::held(&self.core, worker, &attempts)).await
     }
 
     async fn release_slots(&self, worker: WorkerId, attempts: Vec<AttemptId>) -> StoreResult<()> {
@@ -209,16 +216,16 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn report_progress(&self, reports: Vec<ProgressReport>) -> StoreResult<()> {
-        self.answer(Patience::Short, settle::report_progress(&self.core, &reports)).await
+        self.answer(Patience::Short, leases::report_progress(&self.core, &reports)).await
     }
 
     async fn expired(&self, limit: usize) -> StoreResult<Vec<Claim>> {
-        let (claims, corrupt) = self.answer(Patience::Short, claim::expired(&self.core, limit)).await?;
+        let (claims, corrupt) = self.answer(Patience::Short, leases::expired(&self.core, limit)).await?;
         claim::settle_unreceived(&self.core, corrupt).await;
         Ok(claims)
     }
 
     async fn promote(&self, limit: usize) -> StoreResult<usize> {
-        self.core.sessions.within(Patience::Short, claim::promote(&self.core, limit)).await
+        self.core.sessions.within(Patience::Short, promote::promote(&self.core, limit)).await
     }
 }

@@ -5,7 +5,7 @@ use std::{path::Path, thread, time::Duration};
 use punctual_core::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Options, error::store_error};
+use super::{error::store_error, options::Options};
 
 /// Opens the file for the writer; creates it if it does not exist.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {

@@ -3,7 +3,7 @@
 use punctual_core::{Diagnostic, StoreResult};
 use rusqlite::Connection;
 
-use super::{Options, clock, db::SqliteDb, error::store_error};
+use super::{clock, db::SqliteDb, error::store_error, options::Options};
 use crate::ops::diagnostics::{self, diagnostic};
 
 /// Checks for damage and unsafe settings.

@@ -6,7 +6,7 @@ use punctual_core::StoreError;
 use rusqlite::Connection;
 use tokio::{sync::Semaphore, task};
 
-use super::{Options, connection, error::store_error};
+use super::{connection, error::store_error, options::Options};
 
 /// Maximum number of concurrent reads; further ones wait.
 const READERS_MAX_COUNT: usize = 4;

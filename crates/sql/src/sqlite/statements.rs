@@ -1,21 +1,6 @@
 //! The texts of all statements, from one file per noun, sent to SQLite unchanged.
 
-use crate::{ops::statements::every_statement, sections::section};
-
-macro_rules! texts {
-    ($($file:literal { $($name:ident)* })*) => {
-        /// Every statement with its name.
-        pub(crate) const ALL: &[(&str, &str)] = &[$($((
-            stringify!($name),
-            section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
-        ),)*)*];
-
-        /// The files, each with the names of its statements.
-        #[cfg(test)]
-        const FILES: &[(&str, &[&str])] =
-            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
-    };
-}
+use crate::{ops::statements::every_statement, sections::texts};
 
 every_statement!(texts);
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use punctual_core::StoreError;
 
-use super::{Options, Synchronous};
+use super::options::{Options, Synchronous};
 
 impl FromStr for Options {
     type Err = StoreError;

@@ -13,10 +13,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    Options,
     db::SqliteDb,
     health::Health,
     operation::{Call, ClaimCall, Durability, release},
+    options::Options,
     reader::Readers,
     writer_thread::{Message, WriterThread},
 };

@@ -20,7 +20,6 @@ use punctual_core::{Clock, StoreError, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::{
-    Options, Synchronous,
     checkpoint::Checkpointer,
     clock, connection,
     db::SqliteDb,
@@ -28,6 +27,7 @@ use super::{
     flush::{Flusher, sync_log},
     health::Health,
     operation::{Durability, Operation, Parked, release},
+    options::{Options, Synchronous},
 };
 use crate::{
     ops::tx::{Held, Tx},

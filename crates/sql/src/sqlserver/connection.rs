@@ -13,8 +13,8 @@ use tokio::{
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
 use super::{
-    Options,
     error::{LOCK_TIMEOUT_MS, store_error},
+    options::Options,
     statements::own,
 };
 use crate::db::Row;
@@ -41,6 +41,27 @@ impl Patience {
             Self::Usual => usual,
             Self::Long => 10 * usual,
         }
+    }
+}
+
+impl Options {
+    /// Opens a connection for the caller's own use, such as for transactions in which jobs are enqueued.
+    pub async fn connect(&self) -> StoreResult<Client> {
+        open(self, Patience::Usual).await
+    }
+
+    /// Runs a statement on a connection of its own, for example to create a database.
+    pub async fn run(&self, text: &str) -> StoreResult<()> {
+        let mut client = self.connect().await?;
+        let done = async { client.simple_query(text).await?.into_results().await };
+        done.await.map(drop).map_err(|error| store_error(&self.location, &error))
+    }
+
+    /// Drops a database of this server, even if it has open connections.
+    pub async fn drop_database(&self, name: &str) -> StoreResult<()> {
+        // Not every server supports this statement; a server that needs it and does not support it rejects the drop.
+        let _ = self.run(&format!("alter database {name} set single_user with rollback immediate")).await;
+        self.run(&format!("drop database {name}")).await
     }
 }
 

@@ -14,11 +14,11 @@ use tokio::{
 };
 
 use super::{
-    Options,
     connection::{self, Client, Patience, rows, run},
     db::{Link, ServerDb, serve},
     error::store_error,
     locking::Locking,
+    options::Options,
     statements::own,
 };
 use crate::{

@@ -6,22 +6,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{db::Statement, ops::statements::every_statement, sections::section};
-
-macro_rules! texts {
-    ($($file:literal { $($name:ident)* })*) => {
-        /// Every statement with its name.
-        pub(crate) const ALL: &[(&str, &str)] = &[$($((
-            stringify!($name),
-            section(include_str!(concat!("sql/", $file, ".sql")), stringify!($name)),
-        ),)*)*];
-
-        /// The files, each with the names of its statements.
-        #[cfg(test)]
-        const FILES: &[(&str, &[&str])] =
-            &[$((include_str!(concat!("sql/", $file, ".sql")), &[$(stringify!($name)),*])),*];
-    };
-}
+use crate::{db::Statement, ops::statements::every_statement, sections::texts};
 
 every_statement!(texts);
 
@@ -112,7 +97,7 @@ mod tests {
 
     use sqlparser::{dialect::MsSqlDialect, parser::Parser};
 
-    use super::{super::*, *};
+    use super::{super::schema::MIGRATIONS, *};
     use crate::sections::assert_all_listed;
 
     /// The batches of all migrations, each with the migration's name.

@@ -6,7 +6,7 @@ use punctual_core::StoreError;
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::Url;
 
-use super::Options;
+use super::options::Options;
 
 impl FromStr for Options {
     type Err = StoreError;

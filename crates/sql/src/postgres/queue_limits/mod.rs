@@ -21,7 +21,7 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use self::usage::{close, evaluate, starts};
-pub(crate) use self::usage::{trim, usage_of};
+pub(crate) use self::usage::{prune, usage_of};
 use super::{
     lanes::Served,
     rows,

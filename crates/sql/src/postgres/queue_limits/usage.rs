@@ -34,7 +34,7 @@ pub(crate) async fn usage_of(store: &Core, queue: &str, key: Option<&str>) -> sq
 }
 
 /// Removes rows that limits no longer need.
-pub(crate) async fn trim(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
+pub(crate) async fn prune(connection: &mut PgConnection, now: Timestamp, limit: usize) -> sqlx::Result<()> {
     let queues = queues::read(connection).await?;
     // The rows of a queue whose settings cannot be read may still be needed.
     let is_unreadable = |queue: &Queue| queue.settings.unreadable.is_some();

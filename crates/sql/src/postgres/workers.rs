@@ -1,4 +1,4 @@
-//! Workers that died; the other operations on workers, and those on locks, are `ops::registry`.
+//! Workers that died; the other operations are `ops::workers`.
 
 use punctual_core::WorkerId;
 use sqlx::PgConnection;

@@ -1,8 +1,6 @@
-//! Workers and locks.
+//! Workers.
 
-use std::time::Duration;
-
-use punctual_core::{Heartbeat, Lock, StoreResult, Timestamp, TokenId, WorkerId, WorkerRecord};
+use punctual_core::{Heartbeat, StoreResult, TokenId, WorkerId, WorkerRecord};
 
 use super::{edit::SingleEdit, rows, slots, statements as sql, tx::Tx};
 use crate::db::{Db, Row, params};
@@ -20,7 +18,7 @@ pub(crate) fn end_leases(tx: &mut Tx<'_>, worker: WorkerId) -> StoreResult<usize
     tx.execute(sql::END_LEASES, params![tx.now.as_micros(), worker.to_bytes()])
 }
 
-pub(crate) fn leave(db: &dyn Db, worker: WorkerId) -> StoreResult<()> {
+pub(crate) fn deregister(db: &dyn Db, worker: WorkerId) -> StoreResult<()> {
     db.write(sql::DEREGISTER, params![worker.to_bytes()])
 }
 
@@ -40,26 +38,4 @@ fn worker(row: &dyn Row) -> StoreResult<WorkerRecord> {
         registered_by: row.get::<Option<[u8; 16]>>(9)?.map(TokenId::from_bytes),
     };
     Ok(WorkerRecord { heartbeat, started_at: rows::instant(row, 7)?, seen_at: rows::instant(row, 8)? })
-}
-
-pub(crate) fn lock(edit: SingleEdit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<Option<Lock>> {
-    edit.db.one(sql::LOCK, params![name, owner, edit.at(), ttl.as_micros() as i64], |row| {
-        let (token, expires_at) = (row.get(0)?, rows::instant(row, 1)?);
-        Ok(Lock { name: name.to_owned(), owner: owner.to_owned(), token, expires_at })
-    })
-}
-
-pub(crate) fn extend_lock(edit: SingleEdit<'_>, name: &str, owner: &str, ttl: Duration) -> StoreResult<bool> {
-    Ok(edit.db.execute(sql::EXTEND_LOCK, params![name, owner, edit.at(), ttl.as_micros() as i64])? == 1)
-}
-
-pub(crate) fn unlock(edit: SingleEdit<'_>, name: &str, owner: &str) -> StoreResult<bool> {
-    Ok(edit.db.execute(sql::UNLOCK, params![name, owner, edit.at()])? == 1)
-}
-
-/// The locks that are held at a time; if none is given, at the server's own.
-pub(crate) fn locks(db: &dyn Db, at: Option<Timestamp>) -> StoreResult<Vec<Lock>> {
-    db.all(sql::LOCKS, params![at.map(|at| at.as_micros())], |row| {
-        Ok(Lock { name: row.get(0)?, owner: row.get(1)?, token: row.get(2)?, expires_at: rows::instant(row, 3)? })
-    })
 }

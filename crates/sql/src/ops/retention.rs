@@ -1,14 +1,15 @@
-//! Removes jobs with all their rows.
+//! Retention: which jobs expire, and the removal of jobs with all their rows.
 
 use std::time::Duration;
 
 use punctual_core::{
-    StoreResult, Timestamp, WorkflowId,
+    Job, RetentionPolicy, Status, StoreResult, Timestamp, Verb, WorkflowId, change,
     effects::{Effects, Phase},
     limits,
 };
 
 use super::{
+    change::replace,
     effects::{self, IndexedJob},
     flow, queue_limits, read,
     rows::JobRow,
@@ -16,6 +17,36 @@ use super::{
     tx::Tx,
 };
 use crate::db::params;
+
+/// Marks finished jobs as deleted whose retention has passed.
+pub(crate) fn expire(tx: &mut Tx<'_>, keep: RetentionPolicy, limit: usize) -> StoreResult<usize> {
+    let mut seqs: Vec<i64> = Vec::new();
+    for status in [Status::Succeeded, Status::Dead, Status::Cancelled] {
+        let cutoff = tx.now.before(keep.of(status)).as_micros();
+        let room = (limit - seqs.len()) as i64;
+        seqs.extend(tx.db.all(sql::EXPIRABLE, params![status.as_str(), cutoff, room], |row| row.get::<i64>(0))?);
+    }
+    let room = (limit - seqs.len()) as i64;
+    seqs.extend(tx.db.all(sql::EXPIRABLE_BY_JOB, params![tx.now.as_micros(), room], |row| row.get::<i64>(0))?);
+    tx.expect_events(seqs.len())?;
+    for known in read::known(tx.db, &seqs)? {
+        let mut job = known.job.clone();
+        if change::keep_for_unique_key(&mut job, tx.now) {
+            keep_longer(tx, &known, &job)?;
+        } else if change::apply(Verb::Delete, &mut job, tx.now).is_ok() {
+            replace(tx, &known, &job, (Some("retention"), None))?;
+        }
+    }
+    Ok(seqs.len())
+}
+
+/// Stores a longer retention for a finished job.
+fn keep_longer(tx: &mut Tx<'_>, JobRow { seq, job: before, .. }: &JobRow, after: &Job) -> StoreResult<()> {
+    let effects = Effects::kept(Phase::of(before), Phase::of(after));
+    effects::apply(tx, &IndexedJob::of(after, *seq), &effects)?;
+    let keep_for_ms = after.spec.keep_for.map(|keep| keep.as_millis() as i64);
+    tx.write(sql::SET_RETENTION, params![seq, keep_for_ms])
+}
 
 /// Removes deleted jobs with all their rows.
 pub(crate) fn purge(tx: &mut Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
@@ -67,14 +98,14 @@ fn remove(tx: &mut Tx<'_>, seqs: &[i64]) -> StoreResult<usize> {
 }
 
 /// Removes old attempts, logs, counters and workers.
-pub(crate) fn trim(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
+pub(crate) fn prune(tx: &Tx<'_>, after: Duration, limit: usize) -> StoreResult<usize> {
     let cutoff = tx.now.before(after).as_micros();
     let attempts = tx.execute(sql::PRUNE_ATTEMPTS, params![cutoff, limit as i64])?;
     let logs = tx.execute(sql::PRUNE_LOGS, params![cutoff, limit as i64])?;
     let rollups = tx.execute(sql::PRUNE_ROLLUPS, params![tx.now.before(limits::ROLLUPS_KEPT).as_micros()])?;
     let workers = tx.execute(sql::PRUNE_WORKERS, params![tx.now.before(limits::WORKER_SILENT_MAX).as_micros()])?;
-    queue_limits::trim(tx)?;
-    tokens::trim(tx.edit(), limit)?;
+    queue_limits::prune(tx)?;
+    tokens::prune(tx.edit(), limit)?;
     let last_id = WorkflowId::last_of(tx.now.before(after)).to_bytes();
     let workflows = tx.execute(sql::PRUNE_WORKFLOWS, params![cutoff, limit as i64, last_id])?;
     Ok(attempts + logs + rollups + workers + workflows)
