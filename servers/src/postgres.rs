@@ -78,12 +78,32 @@ impl Postgres {
             fs::create_dir(folder.join(TABLESPACE))?;
             Ok(disk.variables(&folder.join(TABLESPACE))?.into())
         })?;
-        let made = format!("create tablespace faulty location '{}'", server.folder.path().join(TABLESPACE).display());
-        let status = Command::new(server.setup.programs.join("psql"))
-            .args(["--quiet", "--command", &made, &server.url()])
-            .status()?;
-        ensure!(status.success(), "psql failed with {status}");
+        server.psql(&format!(
+            "create tablespace faulty location '{}'",
+            server.folder.path().join(TABLESPACE).display()
+        ))?;
         Ok(server)
+    }
+
+    /// Creates a database, and returns its address.
+    pub fn create_database(&self, name: &str) -> Result<String> {
+        // Sessions of others in the usual template would make this fail.
+        self.psql(&format!("create database \"{name}\" template template0"))?;
+        Ok(format!("postgres://punctual@127.0.0.1:{}/{name}", self.setup.port))
+    }
+
+    /// Drops a database, and ends the sessions in it.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        self.psql(&format!("drop database \"{name}\" with (force)"))
+    }
+
+    fn psql(&self, statement: &str) -> Result<()> {
+        let status = Command::new(self.setup.programs.join("psql"))
+            .args(["--no-psqlrc", "--quiet", "--command", statement, &self.url()])
+            .status()
+            .context("cannot start psql")?;
+        ensure!(status.success(), "psql failed with {status}");
+        Ok(())
     }
 
     /// `prepare` adds files to the server's folder before it starts, and returns its environment variables.

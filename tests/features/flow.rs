@@ -81,7 +81,7 @@ fn demanded(plans: &[Plan]) -> Vec<Status> {
 async fn random_graphs_end_as_their_policies_demand(new_store: fn() -> TestStore) {
     let runtime = tokio::runtime::Handle::current();
     let check = move || {
-        let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
+        let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
         runner.run(&plans(24), |plans| {
             runtime.block_on(run_plans(&new_store(), &plans));
             Ok(())

@@ -110,7 +110,7 @@ async fn a_strict_worker_takes_the_first_queue_first(new_store: fn() -> TestStor
 }
 
 async fn a_weighted_worker_gives_each_queue_its_share(new_store: fn() -> TestStore) {
-    const EACH: usize = 2_000;
+    const EACH: usize = 1_000;
     let test_store = new_store();
     let punctual = test_store.connect().await;
     fill(&punctual, EACH).await;

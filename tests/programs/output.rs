@@ -93,10 +93,11 @@ async fn a_program_gets_its_payload_and_nothing_of_it_is_seen_elsewhere(new_stor
 
 /// On one engine only: the engine does not see the lines that are cut.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
+async fn much_output_is_cut_and_counted() {
+    const BYTES: usize = 20 << 20;
     let bench = Bench::new(TestStore::new(), obedient()).await;
-    let errors = "yes this is a line of the log | head -c 104857600 >&2; echo 1";
-    let history = bench.run(doing(errors)).await;
+    let errors = format!("yes this is a line of the log | head -c {BYTES} >&2; echo 1");
+    let history = bench.run(doing(&errors)).await;
     assert_eq!(history.job.status, Status::Succeeded);
     until("the log to be whole", async || {
         let history = bench.history(history.job.id).await;
@@ -106,11 +107,11 @@ async fn a_hundred_mebibytes_of_output_are_cut_and_counted() {
     let history = bench.history(history.job.id).await;
     let kept = history.logs.len() - 1;
     let line = &history.logs[kept].message;
-    let lines = 104_857_600_usize.div_ceil(26);
+    let lines = BYTES.div_ceil(26);
     assert!(kept < limits::LOG_MAX_LINES && line.contains(&format!("{} more lines", lines - kept)), "{kept}: {line}");
-    let history = bench.run(doing("yes | head -c 104857600; echo; echo 2")).await;
+    let history = bench.run(doing(&format!("yes | head -c {BYTES}; echo; echo 2"))).await;
     assert_eq!(history.job.result_preview, Some(serde_json::json!(2)), "{}", error(&history));
-    let history = bench.run(doing("head -c 104857600 /dev/zero | tr '\\\\0' x")).await;
+    let history = bench.run(doing(&format!("head -c {BYTES} /dev/zero | tr '\\0' x"))).await;
     assert!(error(&history).contains("the last line of the output has more than 1048576 bytes"), "{}", error(&history));
     bench.end().await;
 }

@@ -100,7 +100,7 @@ fn test() -> Result<()> {
     Browser::find()?;
     PageCheckers::find()?;
     let servers = Servers::start(Care::None)?;
-    tests::run_all(|command| _ = servers.named_to(command))?;
+    tests::run_all(&servers)?;
     run(servers.named_to(Command::new(env!("CARGO")).args(["test", "--workspace", "--doc", "--quiet"])))?;
     let sqlserver = sqlserver()?;
     eprintln!("All tests and examples passed. {sqlserver}");

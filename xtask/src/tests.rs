@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::root;
+use crate::{POSTGRES_URL, Servers, root};
 
 /// Number of binaries that run in parallel.
 const LANES: usize = 2;
@@ -42,8 +42,8 @@ struct Binary {
     is_test: bool,
 }
 
-/// Builds and runs all; `prepare` sets the addresses of the servers.
-pub(crate) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
+/// Builds and runs all.
+pub(crate) fn run_all(servers: &Servers) -> Result<()> {
     let mut binaries = build()?;
     let rank = |name: &str| LONGEST.iter().position(|long| *long == name).unwrap_or(LONGEST.len());
     binaries.sort_by_key(|binary| std::cmp::Reverse(rank(&binary.name)));
@@ -52,7 +52,7 @@ pub(crate) fn run_all(prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
     let next = || waiting.lock().ok()?.pop();
     let lane = || {
         while let Some(binary) = next() {
-            if let Err(error) = run(&binary, &prepare)
+            if let Err(error) = run(&binary, servers)
                 && let Ok(mut failed) = failed.lock()
             {
                 failed.push(format!("{} of {}: {error:#}", binary.name, binary.package));
@@ -97,8 +97,11 @@ fn binary(line: &str) -> Option<Binary> {
     })
 }
 
-fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
+fn run(binary: &Binary, servers: &Servers) -> Result<()> {
     let start = Instant::now();
+    // Each test creates a schema of hundreds of tables. In one database for all, the catalogue would become slow.
+    let database = format!("{}_{}", binary.package, binary.name);
+    let url = servers.postgres.create_database(&database)?;
     let mut command = Command::new(&binary.program);
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     // The message of a failed test must not be hidden by the frames of the runtime.
@@ -106,8 +109,9 @@ fn run(binary: &Binary, prepare: &impl Fn(&mut Command)) -> Result<()> {
     if binary.is_test {
         command.arg("--quiet");
     }
-    prepare(&mut command);
+    servers.named_to(&mut command).env(POSTGRES_URL, url);
     let Output { status, stdout, stderr } = command.output().context("cannot start it")?;
+    servers.postgres.drop_database(&database)?;
     let output = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
     let seconds = start.elapsed().as_secs_f64();
     if status.success() {

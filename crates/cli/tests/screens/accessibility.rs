@@ -133,13 +133,12 @@ async fn seeded(site: &Site) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What axe-core finds on the current page with these options.
-async fn violations(tab: &Tab, axe: &str, options: &str) -> Vec<String> {
+/// What axe-core, which the current page has loaded, finds there with these options.
+async fn violations(tab: &Tab, options: &str) -> Vec<String> {
     // Some folded parts are opened, since hidden parts are not examined.
     let open =
         "[...document.querySelectorAll('details:not(.confirm)')].slice(0, 12).forEach((one) => { one.open = true; })";
     tab.run(open).await;
-    tab.run(axe).await;
     let script = format!(
         "const name = (rule, node) => `${{rule.id}}: ${{node.target.join(' ')}}: ${{node.failureSummary}}`;
         axe.run(document, {{ resultTypes: ['violations'], ...{options} }}).then(
@@ -167,11 +166,12 @@ async fn pages_are_valid_and_accessible_and_no_wider_than_the_screen() {
             let view = format!("{name}, {} pixels", size.0);
             tab.view(false, size).await;
             tab.go(path).await;
-            let found = violations(&tab, &axe, "{}").await;
+            tab.run(&axe).await;
+            let found = violations(&tab, "{}").await;
             problems.extend(found.into_iter().map(|found| format!("{view}, light: {found}")));
             // Only colours differ.
             tab.view(true, size).await;
-            let found = violations(&tab, &axe, "{ runOnly: ['color-contrast'] }").await;
+            let found = violations(&tab, "{ runOnly: ['color-contrast'] }").await;
             problems.extend(found.into_iter().map(|found| format!("{view}, dark: {found}")));
             tab.run("document.querySelectorAll('details.confirm').forEach(one => { one.open = true; })").await;
             let excess = tab.excess(size).await;
