@@ -46,6 +46,8 @@
 //! | `sqlserver` | stores in SQL Server databases |
 //! | `webhooks` | alerts as signed webhooks |
 //! | `otel` | jobs are parts of OpenTelemetry traces |
+//!
+//! Rust 1.89 or later; 1.94 with the feature `postgres` or `redis`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
