@@ -41,7 +41,7 @@ pub struct BackupContents {
     pub workflows: u64,
     /// Queues with settings.
     pub queues: u64,
-    /// API tokens.
+    /// API tokens, without sessions of the dashboard.
     pub tokens: u64,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn contents(connection: &Connection) -> Result<BackupContents, Backup
         schedules: number("select count(*) from punctual_schedules")?,
         workflows: number("select count(*) from punctual_workflows")?,
         queues: number("select count(*) from punctual_queues")?,
-        tokens: number("select count(*) from punctual_tokens")?,
+        tokens: number("select count(*) from punctual_tokens where session_of is null")?,
     })
 }
 
