@@ -14,6 +14,7 @@ mod rebuild;
 mod report;
 mod schedules;
 mod sockets;
+mod sql_server;
 mod stores;
 mod throughput;
 mod usage;

@@ -10,11 +10,10 @@ use punctual::{
         sqlx::{self, Connection, PgConnection},
     },
     redis::DispatchStore,
-    sqlserver,
 };
 use tempfile::TempDir;
 
-use crate::usage;
+use crate::{sql_server::SqlServer, usage};
 
 /// Creates the stores of scenarios on one server.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ enum Ground {
     },
     /// A server, and the databases created on it.
     Server {
-        options: Box<sqlserver::Options>,
+        server: SqlServer,
         url: String,
         prefix: String,
         made: Mutex<Vec<String>>,
@@ -157,12 +156,9 @@ impl StoreFactory {
                 let options: postgres::Options = primary(&url).parse()?;
                 postgres::drop_schemas(&options, &own(prefix, name)).await.context("cannot drop a schema")?;
             }
-            Ground::Server { options, prefix, made, .. } => {
+            Ground::Server { server, prefix, made, .. } => {
                 let database = own(prefix, name);
-                options
-                    .drop_database(&database)
-                    .await
-                    .with_context(|| format!("cannot drop the database {database}"))?;
+                server.remove(&database).await?;
                 made.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != database);
             }
         }
@@ -178,11 +174,9 @@ impl StoreFactory {
 impl Ground {
     /// The address of a new, empty store; its database is created if the store does not do that itself.
     async fn fresh_url(&self, like: &str, name: &str) -> Result<String> {
-        if let Self::Server { options, prefix, made, .. } = self {
+        if let Self::Server { server, prefix, made, .. } = self {
             let database = own(prefix, name);
-            options.run(&format!("create database {database}")).await.with_context(|| {
-                format!("cannot make the database {database}; the role needs the permission to create databases")
-            })?;
+            server.create(&database).await?;
             made.lock().unwrap_or_else(PoisonError::into_inner).push(database);
         }
         Ok(self.url(like, name))
@@ -219,11 +213,10 @@ impl Ground {
                 let options: postgres::Options = primary(url).parse()?;
                 postgres::drop_schemas(&options, prefix).await.context("cannot drop the schemas that were made")
             }
-            Self::Server { options, made, .. } => {
+            Self::Server { server, made, .. } => {
                 let made = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
                 for name in made {
-                    let dropped = options.drop_database(&name).await;
-                    dropped.with_context(|| format!("cannot drop the database {name}"))?;
+                    server.remove(&name).await?;
                 }
                 Ok(())
             }
@@ -277,23 +270,8 @@ async fn database(store: &str, prefix: String) -> Result<(Ground, String)> {
 
 /// Databases of the benchmark on the given server.
 async fn server(store: &str, prefix: String) -> Result<(Ground, String)> {
-    let options: sqlserver::Options = store.parse()?;
-    let mut client = options.connect().await.context("cannot reach the server")?;
-    // New databases get the settings of the given one.
-    let settings = client
-        .simple_query(
-            "select delayed_durability_desc, recovery_model_desc, is_read_committed_snapshot_on \
-             from sys.databases where name = 'model'",
-        )
-        .await?
-        .into_row()
-        .await?;
-    let settings = settings.map_or_else(String::new, |row| {
-        let text = |column| row.try_get::<&str, _>(column).ok().flatten().unwrap_or("unknown").to_lowercase();
-        let snapshot = row.try_get::<bool, _>(2).ok().flatten().is_some_and(|on| on);
-        format!("delayed_durability={}, recovery={}, read_committed_snapshot={snapshot}", text(0), text(1))
-    });
-    let ground = Ground::Server { options: Box::new(options), url: store.to_owned(), prefix, made: Mutex::default() };
+    let (server, settings) = SqlServer::connect(store).await?;
+    let ground = Ground::Server { server, url: store.to_owned(), prefix, made: Mutex::default() };
     Ok((ground, settings))
 }
 

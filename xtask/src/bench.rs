@@ -81,7 +81,7 @@ const SCENARIOS: [(&str, &[&str]); 5] =
     [("lifecycle", &[]), ("single", &[]), ("pickup", &[]), ("ontime", &[]), ("steady", &["--seconds", "20"])];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    cargo(&["build", "--release", "--quiet"])?;
+    cargo(&["build", "--profile", "dist", "--quiet"])?;
     let server = (args.engine != Engine::Sqlite).then(|| Postgres::start(Care::Durable)).transpose()?;
     let dispatch = (args.engine == Engine::Redis).then(Redis::start).transpose()?;
     let mut store = server.as_ref().map(Postgres::url);
@@ -157,7 +157,7 @@ fn stolen() -> Duration {
 }
 
 fn ours(store: Option<&str>, scenario: &str, settings: &[&str], jobs: usize) -> Result<Run> {
-    let program = root().join("target/release/punctual");
+    let program = root().join("target/dist/punctual");
     let mut command = Command::new(program);
     command.args(["bench", scenario, "--json"]).args(settings);
     command.env_remove("PUNCTUAL_STORE").envs(store.map(|store| ("PUNCTUAL_STORE", store)));

@@ -1,9 +1,10 @@
-//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | package | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod circles;
+mod package;
 mod tests;
 mod tidy;
 
@@ -52,6 +53,8 @@ enum Task {
     },
     /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words
     Tidy,
+    /// Package the crates that are published, and build the documentation of the packages
+    Package,
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::With { slow_network, command } => with(slow_network, &command),
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Tidy => tidy::run(),
+        Task::Package => package::run(),
         Task::Ci => ci(),
     };
     match result {

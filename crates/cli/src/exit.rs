@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use punctual::{
     Error,
     core::{Invalid, StoreError, redact},
+    sqlite::BackupError,
 };
 use punctual_server::StartError;
 
@@ -84,6 +85,14 @@ fn code_of(error: &anyhow::Error) -> u8 {
             StartError::Store(_) => STORE,
             StartError::NoTokens(_) | StartError::NoTls(_) => REFUSED,
             StartError::BadCertificate { .. } | StartError::CannotListen { .. } => FAILED,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<BackupError>() {
+        return match error {
+            BackupError::NotFound(_) => NOT_FOUND,
+            BackupError::Refused(_) => REFUSED,
+            BackupError::File(..) => FAILED,
+            BackupError::Store(_) => STORE,
         };
     }
     if error.downcast_ref::<StoreError>().is_some() {

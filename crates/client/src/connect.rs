@@ -20,7 +20,6 @@ impl Punctual {
     /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
     /// `sqlserver://user:password@host/database`, and migrates its schema to this version.
     ///
-    /// Redis hands out the jobs of a PostgreSQL database if the URL contains its address:
     /// Redis dispatches the jobs of a PostgreSQL database if the URL names a Redis server:
     /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
     /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
@@ -79,6 +78,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
 
 /// The Redis settings of a URL.
 #[derive(Debug, Default)]
+#[cfg_attr(not(feature = "redis"), allow(dead_code))]
 struct Dispatch {
     /// The URL of the Redis server.
     address: Option<String>,

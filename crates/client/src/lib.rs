@@ -13,6 +13,17 @@
 //! | how do I inspect and manage jobs, queues and schedules? | [`Admin`] |
 //! | how fast is the store? | [`Punctual::operation_latencies`] |
 //! | how does a job continue a trace? | [`trace`], [`Draft::trace`] |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `sqlite` (default) | stores in SQLite files, and jobs in transactions on them |
+//! | `postgres` (default) | stores in PostgreSQL databases, and jobs in transactions on them |
+//! | `redis` (default) | Redis in front of PostgreSQL |
+//! | `sqlserver` | stores in SQL Server databases, and jobs in transactions on them |
+//! | `otel` | jobs are parts of OpenTelemetry traces |
+//! | `schema` | JSON schemas of the types that go over the wire |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod admin;
 mod connect;

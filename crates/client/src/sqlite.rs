@@ -1,8 +1,10 @@
-//! Jobs in a SQLite file, and in transactions on it.
+//! Jobs in a SQLite file, and in transactions on it; its backups.
 
 use punctual_core::{Enqueued, Error, Settled, Settlement};
 use punctual_sql::sqlite;
-pub use punctual_sql::sqlite::{Options, SqliteStore, Synchronous, rusqlite};
+pub use punctual_sql::sqlite::{
+    BackupContents, BackupError, BackupFiles, Options, SqliteStore, Synchronous, backup, restore, rusqlite,
+};
 
 use crate::{Context, Draft, Punctual, Transactional, queues};
 

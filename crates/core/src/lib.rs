@@ -29,6 +29,12 @@
 //! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
 //! | JSON schemas of types that are serialised as text | `schema` |
 //! | how do tests and examples create jobs? | [`testing`] |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `schema` | JSON schemas of the types that go over the wire |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod change;
 pub mod changes;

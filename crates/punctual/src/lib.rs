@@ -37,6 +37,19 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `sqlite` (default) | stores in SQLite files |
+//! | `postgres` | stores in PostgreSQL databases |
+//! | `redis` | Redis in front of PostgreSQL; includes `postgres` |
+//! | `sqlserver` | stores in SQL Server databases |
+//! | `webhooks` | alerts as signed webhooks |
+//! | `otel` | jobs are parts of OpenTelemetry traces |
+//!
+//! Rust 1.89 or later; 1.94 with the feature `postgres` or `redis`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "postgres")]
 pub use punctual_client::postgres;

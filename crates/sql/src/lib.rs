@@ -1,6 +1,13 @@
 //! The SQL engines of Punctual: one module per engine, and the code that they share. `ops` contains the operations of
 //! SQLite and SQL Server; PostgreSQL uses those that change no jobs.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `sqlite` (default) | SQLite: one file, any number of processes |
+//! | `postgres` (default) | PostgreSQL 13 or later |
+//! | `sqlserver` | SQL Server 2017 or later, Azure SQL |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // `sections` searches whole files at compile time; it ends where they end.
 #![allow(long_running_const_eval)]
 

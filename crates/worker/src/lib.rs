@@ -19,6 +19,12 @@
 //! | count what a worker does, and report it as metrics | `stats`: [`Stats`] |
 //! | start and stop the worker | `worker`: [`Worker`], [`RunningWorker`]; state that its parts share: `shared` |
 //! | run a worker step by step, for tests | `manual`: [`ManualWorker`] |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `webhooks` | alerts as signed webhooks |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alerts;
 mod claimer;

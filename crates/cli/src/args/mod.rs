@@ -1,5 +1,6 @@
 //! The command line.
 
+mod backups;
 mod enqueue;
 mod http;
 mod jobs;
@@ -14,6 +15,7 @@ use punctual::core::check;
 use punctual_bench::Scenario;
 
 pub(crate) use self::{
+    backups::{Backup, Restore},
     enqueue::{Enqueue, OptionArgs},
     http::{ListenArgs, TokensCommand},
     jobs::{Jobs, ListJobs, Selection},
@@ -101,6 +103,10 @@ pub(crate) enum Command {
     Migrate,
     /// Move everything from one store to another: jobs with their histories, schedules, queues, workflows, tokens
     Move(Move),
+    /// Back up a SQLite store to a file, also while processes use it
+    Backup(Backup),
+    /// Restore a SQLite store from a backup
+    Restore(Restore),
     /// Check the store for damage, bad settings and jobs without a worker
     Doctor,
     /// Run benchmarks in a separate database or schema

@@ -1,5 +1,7 @@
 //! One file per command.
 
+mod backup;
+mod backups;
 mod bench;
 mod cleanup;
 mod demo;
@@ -13,6 +15,7 @@ mod migrate;
 mod move_store;
 pub(crate) mod queues;
 mod report;
+mod restore;
 mod schedules;
 mod serve;
 pub(crate) mod show;
@@ -57,6 +60,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Cleanup => cleanup::run(&cli, &config).await?,
         Command::Migrate => migrate::run(&cli, &config).await?,
         Command::Move(args) => move_store::run(&cli, args).await?,
+        Command::Backup(args) => backup::run(&cli, &config, args).await?,
+        Command::Restore(args) => restore::run(&cli, &config, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,

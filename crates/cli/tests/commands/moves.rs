@@ -12,7 +12,7 @@ fn postgres() -> String {
 }
 
 /// Fills a store with items of every kind.
-fn fill(shell: &Shell) {
+pub(super) fn fill(shell: &Shell) {
     for (name, payload, options) in [
         ("echo", r#"{"n":1}"#, "--user ada --tag a --tag b --correlation order-1 --key once"),
         ("fail", r#"{"message":"no"}"#, "--queue bad --max-attempts 2 --retry fixed:1ms"),
@@ -40,7 +40,7 @@ fn fill(shell: &Shell) {
 }
 
 /// Everything that a store returns, without the ids of events, which differ between stores.
-fn contents(shell: &Shell, store: &str) -> Vec<Value> {
+pub(super) fn contents(shell: &Shell, store: &str) -> Vec<Value> {
     let query = |args: &[&str]| shell.json(&[args, &["--store", store]].concat());
     let jobs = query(&["jobs", "list"]);
     let mut actual: Vec<Value> = jobs["jobs"]

@@ -55,7 +55,7 @@ fn every_command_explains_itself() {
     let shell = Shell::new();
     for command in [
         "up", "serve", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate",
-        "doctor", "bench",
+        "doctor", "bench", "backup", "restore",
     ] {
         assert!(shell.ok(&[command, "--help"]).contains("Usage: punctual"), "{command}");
     }

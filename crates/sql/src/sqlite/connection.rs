@@ -19,8 +19,15 @@ pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
 pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     check_path(&options.path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection =
-        Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
+    let mut connection = loop {
+        let before = identity(&options.path);
+        let mut connection =
+            Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
+        wait_for_restore(&mut connection).map_err(store_error)?;
+        if before.is_none() || before == identity(&options.path) {
+            break connection;
+        }
+    };
     configure(&mut connection).map_err(store_error)?;
     let read_only = connection.is_readonly("main").map_err(store_error)?;
     if read_only {
@@ -29,8 +36,26 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Waits until a restore, which locks the file while it replaces it, has ended. Then the file at the path is another
+/// one.
+fn wait_for_restore(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
+    connection.query_row("pragma schema_version", [], |_| Ok(()))
+}
+
+/// Distinguishes the file from one that replaces it.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Path) -> Option<(u64, u64)> {
+    None
+}
+
+fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     switch_to_wal(connection)?;
     // Operations that need more durability wait for the flusher.
     connection.pragma_update(None, "synchronous", "normal")?;

@@ -12,11 +12,14 @@
 //! | when is a commit on disk? | `flush`, `checkpoint`; if the disk fails: `health` |
 //! | clock steps | `clock` |
 //! | what does `punctual doctor` check? | `diagnostics` |
+//! | how is the file backed up and restored? | `backup`, `backup_file`, `restore` |
 //! | connections, their URL, and reads beside the writer | `connection`, `url`, `reader` |
 //! | how is the file brought to this build's schema? | `schema` |
 //! | how are errors mapped? | `error` |
 //! | are all statements served by an index? | `plans` |
 
+mod backup;
+mod backup_file;
 mod checkpoint;
 mod clock;
 mod connection;
@@ -29,6 +32,7 @@ mod health;
 mod operation;
 mod options;
 mod reader;
+mod restore;
 mod schema;
 mod statements;
 mod store;
@@ -42,8 +46,11 @@ mod plans;
 pub use rusqlite;
 
 pub use self::{
+    backup::{BackupContents, BackupFiles, backup},
+    backup_file::BackupError,
     guest::{enqueue_in, queues_in, settle_in},
     options::{Options, Synchronous},
+    restore::restore,
     schema::MIGRATIONS,
     store::SqliteStore,
 };
