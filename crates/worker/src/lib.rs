@@ -17,10 +17,12 @@
 //! | run programs as handlers | `program`: [`Program`] |
 //! | supervise worker processes, and restart them when they die | `process`: [`Supervisor`], [`Supervised`] |
 //! | count what a worker does, and report it as metrics | `stats`: [`Stats`] |
-//! | start and stop the worker | `worker`: [`Worker`], [`RunningWorker`]; state that its parts share: `shared` |
+//! | configure and start a worker | `builder`: [`Worker`], [`WorkerBuilder`] |
+//! | stop a worker | `worker`: [`RunningWorker`]; state that its parts share: `shared` |
 //! | run a worker step by step, for tests | `manual`: [`ManualWorker`] |
 
 mod alerts;
+mod builder;
 mod claimer;
 mod confirmer;
 mod executor;
@@ -46,6 +48,7 @@ mod worker;
 #[cfg(feature = "webhooks")]
 pub use alerts::Webhook;
 pub use alerts::{ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts};
+pub use builder::{Worker, WorkerBuilder};
 pub use manual::{ManualWorker, Ran};
 #[cfg(unix)]
 pub use process::{RunningSupervisor, Supervised, Supervisor};
@@ -54,4 +57,4 @@ pub use program::{Program, ProgramHandler, ProgramLimits, ResultFrom, STOP_GRACE
 pub use registry::{Handler, HandlerResult};
 pub use shared::QueueOrder;
 pub use stats::Stats;
-pub use worker::{RunningWorker, Worker, WorkerBuilder};
+pub use worker::RunningWorker;
