@@ -46,14 +46,14 @@ async fn main() -> anyhow::Result<()> {
     // Rolled back: neither the order nor its job exists.
     let transaction = connection.transaction()?;
     transaction.execute("insert into orders (id) values (1)", [])?;
-    let lost = punctual.enqueue_in(&transaction, [ShipOrder { order: 1 }])?[0];
+    let lost = punctual.enqueue_in(&transaction, ShipOrder { order: 1 })?;
     transaction.rollback()?;
     assert!(punctual.job(lost.id).await.is_err());
 
     // Committed: both exist.
     let transaction = connection.transaction()?;
     transaction.execute("insert into orders (id) values (2)", [])?;
-    let kept = punctual.enqueue_in(&transaction, [ShipOrder { order: 2 }])?[0];
+    let kept = punctual.enqueue_in(&transaction, ShipOrder { order: 2 })?;
     transaction.commit()?;
 
     let worker = Worker::builder(punctual.clone()).register::<ShipOrder>(path).start().await?;

@@ -3,7 +3,7 @@
 //! | question | type |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
-//! | how do I enqueue inside my own transaction? | [`Punctual::enqueue_in`], [`Transactional`] |
+//! | how do I enqueue inside my own transaction? | [`Punctual::enqueue_in`], [`Punctual::enqueue_all_in`], [`Transactional`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I define schedules? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I prevent duplicate jobs? | [`Draft::unique`], [`Unique`] |

@@ -135,9 +135,7 @@ impl Punctual {
 
     /// Enqueues a job. When this returns, the job is durable.
     pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
-        let enqueued = self.enqueue_all([job]).await?;
-        // The store returns one answer per job.
-        enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store returned no answer").into())
+        single(self.enqueue_all([job]).await?)
     }
 
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs in one transaction: all of them or, if one is
@@ -228,6 +226,12 @@ impl Punctual {
             let _ = time::timeout(WAIT_POLL_PERIOD.min(deadline - now), hints.changed()).await;
         }
     }
+}
+
+/// The answer for a batch of one job.
+pub(crate) fn single(enqueued: Vec<Enqueued>) -> Result<Enqueued, Error> {
+    // The store returns one answer per job.
+    enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store returned no answer").into())
 }
 
 /// Adds to an error which job of the batch is invalid.
