@@ -50,7 +50,7 @@ mod workflow;
 pub use admin::Admin;
 pub use context::{Context, ProgressSink};
 pub use draft::Draft;
-pub use failure::Failure;
+pub use failure::{Failure, IntoFailure};
 pub use job::Job;
 pub use lock::HeldLock;
 pub use notifications::Subscription;
