@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use punctual::{Context, Draft, Failure, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
+use punctual::{Context, Draft, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
 use punctual_tests::{TestStore, count, on_each_engine, until};
 use serde::{Deserialize, Serialize};
 
@@ -44,12 +44,6 @@ impl Job for Typed {
     const NAME: &'static str = "typed";
     const QUEUE: &'static str = "mail";
     const MAX_ATTEMPTS: u32 = 7;
-    type State = ();
-    type Output = ();
-
-    async fn run(self, _: Context, (): ()) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 async fn jobs_without_options_have_the_defaults_of_their_queue(new_store: fn() -> TestStore) {

@@ -89,22 +89,20 @@ impl Job for Add {
     const NAME: &'static str = "add";
     const QUEUE: &'static str = "sums";
     const REDACT: &'static [&'static str] = &["a"];
-    type State = u32;
-    type Output = u32;
+}
 
-    async fn run(self, ctx: Context, bonus: u32) -> Result<u32, Failure> {
-        ctx.progress(50.0, "adding");
-        ctx.info("first");
-        ctx.warn("second");
-        Ok(self.a + self.b + bonus)
-    }
+async fn add(job: Add, ctx: Context, bonus: u32) -> Result<u32, Failure> {
+    ctx.progress(50.0, "adding");
+    ctx.info("first");
+    ctx.warn("second");
+    Ok(job.a + job.b + bonus)
 }
 
 #[tokio::test]
 async fn a_typed_job_has_state_result_progress_logs_and_redaction() {
     let test_store = TestStore::new();
     let punctual = test_store.connect().await;
-    let worker = Worker::builder(punctual.clone()).register::<Add>(100).start().await.unwrap();
+    let worker = Worker::builder(punctual.clone()).state(100_u32).register(add).start().await.unwrap();
     let id = punctual.enqueue(Add { a: 1, b: 2 }).await.unwrap().id;
     let done = punctual.wait(id, LONG).await.unwrap();
     assert_eq!((done.result.unwrap().as_str(), done.spec.queue.as_str()), ("103", "sums"));
@@ -120,7 +118,7 @@ async fn a_typed_job_has_state_result_progress_logs_and_redaction() {
 async fn a_payload_that_does_not_fit_its_type_dies_at_once() {
     let test_store = TestStore::new();
     let punctual = test_store.connect().await;
-    let worker = Worker::builder(punctual.clone()).register::<Add>(0).start().await.unwrap();
+    let worker = Worker::builder(punctual.clone()).state(0_u32).register(add).start().await.unwrap();
     let id = punctual.enqueue(Draft::new("add", &"text")).await.unwrap().id;
     let done = punctual.wait(id, LONG).await.unwrap();
     assert_eq!((done.status, done.attempt), (Status::Dead, 1));

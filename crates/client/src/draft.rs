@@ -273,7 +273,7 @@ impl Draft {
 
 impl<J: Job> From<J> for Draft {
     fn from(typed: J) -> Self {
-        let key = typed.concurrency_key();
+        let (key, unique) = (typed.concurrency_key(), typed.unique());
         let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
         // Options with the general default count as not set, so that defaults of the queue apply.
         if J::PRIORITY != spec::DEFAULT_PRIORITY {
@@ -294,6 +294,9 @@ impl<J: Job> From<J> for Draft {
         }
         if let Some(key) = key {
             draft = draft.concurrency_key(key);
+        }
+        if let Some(unique) = unique {
+            draft = draft.unique(unique);
         }
         J::REDACT.iter().fold(draft, |draft, key| draft.redact(*key))
     }

@@ -8,7 +8,8 @@
 //! | how do I define schedules? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I prevent duplicate jobs? | [`Draft::unique`], [`Unique`] |
 //! | how do I make jobs depend on others? | [`Draft::after`], [`Workflow`] |
-//! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
+//! | how do I define a job? | [`Job`] |
+//! | what does a handler receive and return? | [`Context`], [`Failure`] |
 //! | how do jobs send notifications to users? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I inspect and manage jobs, queues and schedules? | [`Admin`] |
 //! | how fast is the store? | [`Punctual::operation_latencies`] |

@@ -1,13 +1,13 @@
 //! The settings of a worker, and its start.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use punctual_client::{Job, Punctual, Recurring, admin::Retention};
+use punctual_client::{Context, Punctual, Recurring, admin::Retention};
 use punctual_core::{Error, Invalid, check, limits};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Alerts, Handler, ManualWorker, RunningWorker,
+    Alerts, Handler, HandlerResult, JobHandler, ManualWorker, Next, RunningWorker,
     alerts::{self, AlertQueue},
     claimer::Claimer,
     confirmer::{self, Confirmer},
@@ -15,7 +15,7 @@ use crate::{
     lease,
     maintenance::{self, Restart},
     outbox::Outbox,
-    registry::Registry,
+    registrations::Registrations,
     settler,
     shared::{Config, QueueOrder, Senders, Shared},
     ticker,
@@ -66,7 +66,7 @@ impl Worker {
             no_upkeep: false,
             isolation: Isolation::of_process(),
         };
-        WorkerBuilder { punctual, registry: Registry::default(), config, schedules: None, alerts: None }
+        WorkerBuilder { punctual, registrations: Registrations::default(), config, schedules: None, alerts: None }
     }
 }
 
@@ -75,22 +75,138 @@ impl Worker {
 #[must_use]
 pub struct WorkerBuilder {
     punctual: Punctual,
-    registry: Registry,
+    registrations: Registrations,
     config: Config,
     schedules: Option<(String, Vec<Recurring>)>,
     alerts: Option<Alerts>,
 }
 
 impl WorkerBuilder {
-    /// Runs jobs of the type `J`, each with a clone of `state`.
-    pub fn register<J: Job>(mut self, state: J::State) -> Self {
-        self.registry.add_job::<J>(state);
+    /// Runs the jobs of a type with a function that takes the job, its context and, if it needs one, a
+    /// [state](Self::state). Each job name has one handler.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+    /// use punctual_client::{Context, Failure, Job, Punctual};
+    /// use punctual_worker::Worker;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Divide(u32, u32);
+    ///
+    /// // `#[derive(Job)]` of the crate `punctual` writes this.
+    /// impl Job for Divide {
+    ///     const NAME: &'static str = "divide";
+    /// }
+    ///
+    /// async fn divide(job: Divide, ctx: Context) -> Result<u32, Failure> {
+    ///     ctx.info(format!("attempt {}", ctx.attempt()));
+    ///     job.0.checked_div(job.1).ok_or_else(|| Failure::permanent("division by zero"))
+    /// }
+    ///
+    /// let punctual = Punctual::connect(&url).await?;
+    /// let worker = Worker::builder(punctual.clone()).register(divide).manual()?;
+    /// let job = punctual.enqueue(Divide(6, 2)).await?;
+    /// worker.run_all().await?;
+    /// assert_eq!(punctual.job(job.id).await?.result.unwrap().as_str(), "3");
+    ///
+    /// let twice = Worker::builder(punctual).register(divide).register(divide).check().unwrap_err();
+    /// assert_eq!(twice.to_string(), "handlers: `divide` is registered twice; expected one handler per job name");
+    /// # Ok::<(), punctual_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn register<H: JobHandler<Args>, Args: 'static>(mut self, handler: H) -> Self {
+        self.registrations.add_job(handler);
         self
     }
 
-    /// Runs jobs of this name with `handler`.
+    /// Runs jobs of this name with `handler`, whatever their payload. Each job name has one handler.
     pub fn handler(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
-        self.registry.add(name, Arc::new(handler));
+        self.registrations.add(name, Arc::new(handler));
+        self
+    }
+
+    /// Gives handlers the state that they take as their third argument, such as a connection pool: each execution
+    /// receives a clone. Handlers find their state by its type; the start fails if a handler takes one that is missing.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
+    /// # use punctual_client::{Context, Failure, Job, Punctual};
+    /// # use punctual_worker::Worker;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Greet(String);
+    /// # impl Job for Greet {
+    /// #     const NAME: &'static str = "greet";
+    /// # }
+    /// # let punctual = Punctual::connect(&url).await?;
+    /// #[derive(Clone)]
+    /// struct App {
+    ///     greeting: &'static str,
+    /// }
+    ///
+    /// async fn greet(job: Greet, _: Context, app: App) -> Result<String, Failure> {
+    ///     Ok(format!("{}, {}", app.greeting, job.0))
+    /// }
+    ///
+    /// let worker = Worker::builder(punctual.clone()).state(App { greeting: "hello" }).register(greet).manual()?;
+    /// let job = punctual.enqueue(Greet("Ada".into())).await?;
+    /// worker.run_all().await?;
+    /// assert_eq!(punctual.job(job.id).await?.result.unwrap().as_str(), r#""hello, Ada""#);
+    ///
+    /// assert!(Worker::builder(punctual).register(greet).manual().is_err(), "the state is missing");
+    /// # Ok::<(), punctual_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn state<S: Clone + Send + Sync + 'static>(mut self, state: S) -> Self {
+        self.registrations.states.add(state);
+        self
+    }
+
+    /// Surrounds every handler, programs included, with a function that calls the rest by [`Next::run`]. The first
+    /// layer is the outermost. A layer runs within the job's span and its timeout; a panic in it is a failure of the
+    /// job.
+    ///
+    /// Metrics:
+    ///
+    /// ```
+    /// # use punctual_worker::WorkerBuilder;
+    /// # fn example(worker: WorkerBuilder) -> WorkerBuilder {
+    /// # use std::time::Instant;
+    /// worker.layer(|ctx, next| async move {
+    ///     let (name, start) = (ctx.claim().job.spec.name.clone(), Instant::now());
+    ///     let result = next.run(ctx).await;
+    ///     println!("{name}: {:?}, {}", start.elapsed(), if result.is_ok() { "succeeded" } else { "failed" });
+    ///     result
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// The context of a tenant, which [`Punctual::layer`] of the enqueuing program has stored with the job:
+    ///
+    /// ```
+    /// # use punctual_client::Context;
+    /// # use punctual_worker::{HandlerResult, Next, WorkerBuilder};
+    /// tokio::task_local! { static TENANT: Option<String>; }
+    ///
+    /// async fn of_tenant(ctx: Context, next: Next) -> HandlerResult {
+    ///     let tenant = ctx.claim().job.spec.user_id.clone();
+    ///     TENANT.scope(tenant, next.run(ctx)).await
+    /// }
+    /// # fn example(worker: WorkerBuilder) -> WorkerBuilder {
+    /// worker.layer(of_tenant)
+    /// # }
+    /// ```
+    pub fn layer<F, R>(mut self, layer: F) -> Self
+    where
+        F: Fn(Context, Next) -> R + Send + Sync + 'static,
+        R: Future<Output = HandlerResult> + Send + 'static,
+    {
+        self.registrations.layers.add(layer);
         self
     }
 
@@ -172,16 +288,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// Checks the settings, as the start does.
+    /// Checks the settings and the handlers, as the start does.
     pub fn check(&self) -> Result<(), Invalid> {
         let Config { queues, concurrency, lease, poll_period, .. } = &self.config;
-        if self.registry.names().is_empty() && !self.config.upkeep_only {
+        if self.registrations.registry()?.is_empty() && !self.config.upkeep_only {
             return Err(Invalid::new("handlers", "must not be empty; register at least one job"));
         }
         if let Some(alerts) = &self.alerts {
             alerts.check()?;
         }
-        self.registry.names().iter().try_for_each(|name| check::name("name", name, limits::NAME_MAX_CHARS))?;
         queues.iter().try_for_each(|queue| check::name("queue", queue, limits::QUEUE_MAX_CHARS))?;
         if let QueueOrder::Weighted(weights) = &self.config.order
             && weights.iter().any(|weight| !(1..=1_000).contains(weight))
@@ -199,6 +314,7 @@ impl WorkerBuilder {
     /// Starts the worker.
     pub async fn start(mut self) -> Result<RunningWorker, Error> {
         self.check()?;
+        let registry = self.registrations.registry()?;
         if self.config.isolation == Isolation::Only {
             self.config.concurrency = 1;
         }
@@ -209,7 +325,7 @@ impl WorkerBuilder {
         let alert_queue = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
         let delivery_worker = alert_queue.as_ref().map(delivery_worker).transpose()?.flatten();
         let ((outbox, inbox), (confirmer, requests)) = (Outbox::new(), Confirmer::new());
-        let shared = Shared::new(self.punctual, self.registry, self.config, Senders { outbox, confirmer });
+        let shared = Shared::new(self.punctual, registry, self.config, Senders { outbox, confirmer });
         let works = !shared.config.upkeep_only;
         if works {
             lease::heartbeat(&shared).await;
@@ -252,9 +368,9 @@ impl WorkerBuilder {
     pub fn manual(self) -> Result<ManualWorker, Error> {
         self.check()?;
         let alert_queue = self.alerts.map(|alerts| AlertQueue::new(self.punctual.clone(), alerts));
-        let mut registry = self.registry;
+        let mut registry = self.registrations.registry()?;
         if let Some(delivery_worker) = alert_queue.as_ref().map(delivery_worker).transpose()?.flatten() {
-            registry.add_all(delivery_worker.registry);
+            registry.add_all(delivery_worker.registrations.registry()?)?;
         }
         Ok(ManualWorker::new(self.punctual, registry, self.config, alert_queue))
     }

@@ -2,7 +2,8 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | register handlers | [`registry`](Handler) |
+//! | define handlers | `job_handler`: [`JobHandler`]; any payload: `registry`, [`Handler`] |
+//! | register handlers | `registrations`; the states that they take: `states`; layers around them: `layer`, [`Next`] |
 //! | claim jobs, at most as many as can start | `claimer`; the slots that they occupy: `slot` |
 //! | confirm the start of jobs that run at most once | `confirmer` |
 //! | execute a job: timeout, panic, cancellation | `executor`; it sends its reports to `outbox` |
@@ -27,6 +28,8 @@ mod claimer;
 mod confirmer;
 mod executor;
 mod isolation;
+mod job_handler;
+mod layer;
 mod lease;
 mod maintenance;
 mod manual;
@@ -35,12 +38,14 @@ mod outbox;
 mod process;
 #[cfg(unix)]
 mod program;
+mod registrations;
 mod registry;
 mod running;
 mod settler;
 mod shared;
 mod slot;
 mod span;
+mod states;
 mod stats;
 mod ticker;
 mod worker;
@@ -49,12 +54,14 @@ mod worker;
 pub use alerts::Webhook;
 pub use alerts::{ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts};
 pub use builder::{Worker, WorkerBuilder};
+pub use job_handler::JobHandler;
+pub use layer::Next;
 pub use manual::{ManualWorker, Ran};
 #[cfg(unix)]
 pub use process::{RunningSupervisor, Supervised, Supervisor};
 #[cfg(unix)]
 pub use program::{Program, ProgramHandler, ProgramLimits, ResultFrom, STOP_GRACE_MAX};
-pub use registry::{Handler, HandlerResult};
+pub use registry::{Handler, HandlerFuture, HandlerResult};
 pub use shared::QueueOrder;
 pub use stats::Stats;
 pub use worker::RunningWorker;
