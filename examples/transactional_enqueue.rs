@@ -10,28 +10,22 @@ use punctual::{
 };
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
 struct ShipOrder {
     order: i64,
 }
 
-impl Job for ShipOrder {
-    const NAME: &'static str = "ship-order";
-    type State = PathBuf;
-    type Output = ();
-
-    async fn run(self, ctx: Context, path: PathBuf) -> Result<(), Failure> {
-        let mut connection = Connection::open(path)?;
-        connection.busy_timeout(Duration::from_secs(5))?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute("update orders set shipped = shipped + 1 where id = ?1", [self.order])?;
-        // The row above and the job's end commit together: shipped exactly once, even after a crash.
-        if ctx.complete_in(&transaction, &())? == Settled::Stale {
-            return Err(Failure::new("another worker has taken over"));
-        }
-        transaction.commit()?;
-        Ok(())
+async fn ship_order(job: ShipOrder, ctx: Context, path: PathBuf) -> Result<(), Failure> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("update orders set shipped = shipped + 1 where id = ?1", [job.order])?;
+    // The row above and the job's end commit together: shipped exactly once, even after a crash.
+    if ctx.complete_in(&transaction, &())? == Settled::Stale {
+        return Err(Failure::new("another worker has taken over"));
     }
+    transaction.commit()?;
+    Ok(())
 }
 
 #[tokio::main]
@@ -56,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     let kept = punctual.enqueue_in(&transaction, ShipOrder { order: 2 })?;
     transaction.commit()?;
 
-    let worker = Worker::builder(punctual.clone()).register::<ShipOrder>(path).start().await?;
+    let worker = Worker::builder(punctual.clone()).state(path).register(ship_order).start().await?;
     let done = punctual.wait(kept.id, Duration::from_secs(30)).await?;
     assert_eq!(done.status, Status::Succeeded);
     let shipped: i64 = connection.query_row("select shipped from orders where id = 2", [], |row| row.get(0))?;

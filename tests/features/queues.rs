@@ -37,14 +37,9 @@ async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_
     worker.stop().await;
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = "mail", max_attempts = 7)]
 struct Typed;
-
-impl Job for Typed {
-    const NAME: &'static str = "typed";
-    const QUEUE: &'static str = "mail";
-    const MAX_ATTEMPTS: u32 = 7;
-}
 
 async fn jobs_without_options_have_the_defaults_of_their_queue(new_store: fn() -> TestStore) {
     let test_store = new_store();

@@ -204,6 +204,11 @@ impl Draft {
         self
     }
 
+    /// The specification as it is so far: options that the draft does not set may still come from its queue.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// The template from which a schedule creates its jobs.
     pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
         if !matches!(self.start, Start::Now) {
@@ -262,7 +267,7 @@ impl Draft {
         }
     }
 
-    pub(crate) const fn has_key(&self) -> bool {
+    const fn has_key(&self) -> bool {
         self.unique.is_some() || self.spec.unique_key.is_some()
     }
 

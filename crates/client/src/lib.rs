@@ -13,12 +13,14 @@
 //! | how do jobs send notifications to users? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I inspect and manage jobs, queues and schedules? | [`Admin`] |
 //! | how fast is the store? | [`Punctual::operation_latencies`] |
+//! | how do I add to every job that is enqueued? | [`Punctual::layer`] |
 //! | how does a job continue a trace? | [`trace`], [`Draft::trace`] |
 
 pub mod admin;
 mod connect;
 mod context;
 mod draft;
+mod enqueue_layer;
 mod failure;
 mod idempotency;
 pub mod input;
@@ -51,6 +53,7 @@ mod workflow;
 pub use admin::Admin;
 pub use context::{Context, ProgressSink};
 pub use draft::Draft;
+pub use enqueue_layer::EnqueueNext;
 pub use failure::{Failure, IntoFailure};
 pub use job::Job;
 pub use lock::HeldLock;

@@ -10,6 +10,7 @@ use tokio::time;
 
 use crate::{
     Admin, Draft, OperationLatency,
+    enqueue_layer::EnqueueLayers,
     notifications::Hub,
     observed::ObservedStore,
     queues::{self, QueueDefaults},
@@ -44,6 +45,8 @@ pub struct Punctual {
     pub(crate) hub: Arc<Hub>,
     /// The trace for new jobs where no span is current.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// What surrounds the enqueue of jobs.
+    pub(crate) layers: EnqueueLayers,
 }
 
 /// How often `wait` queries a job if no hint arrives.
@@ -66,6 +69,7 @@ impl Punctual {
             queues: Arc::default(),
             hub,
             trace: None,
+            layers: EnqueueLayers::default(),
         }
     }
 
@@ -180,10 +184,15 @@ impl Punctual {
             let index = checked.len();
             let mut draft = job.into();
             draft.continue_trace(trace.as_ref());
-            let new = draft.into_new_job(&self.ids, now, defaults);
+            let new = self.accept(draft, now, defaults);
             checked.push(new.map_err(|invalid| with_index(invalid, index))?);
         }
         Ok(checked)
+    }
+
+    /// Passes a job through the layers, checks it and assigns its id.
+    pub(crate) fn accept(&self, draft: Draft, now: Timestamp, defaults: &QueueDefaults) -> Result<NewJob, Invalid> {
+        self.layers.around(draft, &|draft: Draft| draft.into_new_job(&self.ids, now, defaults))
     }
 
     /// Returns the job.
