@@ -101,7 +101,10 @@ async fn a_layer_around_the_enqueue_sees_every_job_on_every_way() {
     assert_eq!(jobs.len(), 7);
     for id in jobs {
         let spec = punctual.job(id).await.unwrap().spec;
-        assert_eq!((spec.user_id.as_deref(), spec.options.tags), (Some("acme"), vec!["outer".to_owned(), "inner".to_owned()]));
+        assert_eq!(
+            (spec.user_id.as_deref(), spec.options.tags),
+            (Some("acme"), vec!["outer".to_owned(), "inner".to_owned()])
+        );
     }
 }
 
