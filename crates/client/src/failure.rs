@@ -88,8 +88,8 @@ pub trait IntoFailure {
     fn into_failure(self) -> Failure;
 }
 
-/// An implementation for `anyhow::Error` beside that of all error types would not be coherent. A boxed error is what all
-/// of them convert into, and a failure survives the way there and back.
+/// An implementation for `anyhow::Error` beside that of all error types would not be coherent. All of them convert into
+/// a boxed error, and a failure survives the way there and back.
 impl<E: Into<BoxedError>> IntoFailure for E {
     fn into_failure(self) -> Failure {
         let boxed: BoxedError = self.into();

@@ -171,6 +171,19 @@ impl WorkerBuilder {
     /// layer is the outermost. A layer runs within the job's span and its timeout; a panic in it is a failure of the
     /// job.
     ///
+    /// A span of your own, within the job's:
+    ///
+    /// ```
+    /// # use punctual_worker::WorkerBuilder;
+    /// # fn example(worker: WorkerBuilder) -> WorkerBuilder {
+    /// use tracing::Instrument;
+    /// worker.layer(|ctx, next| {
+    ///     let span = tracing::info_span!("shop", attempt = ctx.attempt());
+    ///     next.run(ctx).instrument(span)
+    /// })
+    /// # }
+    /// ```
+    ///
     /// Metrics:
     ///
     /// ```

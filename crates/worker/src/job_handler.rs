@@ -17,8 +17,8 @@ use crate::registry::{Handler, HandlerFuture, HandlerResult, invalid_data};
 ///
 /// - The payload implements [`Job`]. A payload that does not fit its type is a permanent failure.
 /// - `T` becomes the job's result; `()` is none.
-/// - `E` is [`Failure`], which can be permanent, retried at a given time, or a snooze; any other [error](IntoFailure) is
-///   retried by the job's policy.
+/// - `E` is [`Failure`], which can be permanent, retried at a given time, or a snooze. Any other [error](IntoFailure)
+///   is retried by the job's policy.
 ///
 /// The type parameter tells the forms apart and is inferred. Other functions are refused by the compiler:
 ///
