@@ -53,7 +53,8 @@ impl Punctual {
     /// outermost.
     ///
     /// Layers apply to single jobs, batches, workflows, and jobs in transactions of your own, for which SQLite's
-    /// functions are synchronous: so are the layers. They do not apply to schedules, whose jobs the store creates.
+    /// functions are synchronous: so are the layers. Deliveries of alerts, which are jobs named `punctual.alert`, pass
+    /// through them, too. They do not apply to schedules, whose jobs the store creates.
     /// [`operation_latencies`](Self::operation_latencies) measures the store.
     ///
     /// ```
