@@ -4,32 +4,34 @@
 
 use std::time::Duration;
 
-use punctual::{Context, Draft, Failure, HandlerResult, Punctual, Status, Worker};
+use punctual::{Context, Failure, Job, Punctual, Status, Worker};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Job)]
+struct Render {
+    steps: u64,
+}
 
 /// Works in steps and checks its stop signal between them.
-async fn render(ctx: Context) -> HandlerResult {
-    let steps: u64 = ctx.claim().job.spec.payload.read()?;
-    for step in 0..steps {
-        ctx.progress(100.0 * step as f32 / steps as f32, "rendering");
+async fn render(job: Render, ctx: Context) -> Result<(), Failure> {
+    for step in 0..job.steps {
+        ctx.progress(100.0 * step as f32 / job.steps as f32, "rendering");
         if ctx.signal().run_until_cancelled(tokio::time::sleep(Duration::from_millis(10))).await.is_none() {
             return Err(Failure::new("stop signal received"));
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let (_folder, url) = examples::temporary_store()?;
     let punctual = Punctual::connect(&url).await?;
-    let worker = Worker::builder(punctual.clone())
-        .handler("render", render)
-        .drain_timeout(Duration::from_secs(1))
-        .start()
-        .await?;
+    let worker =
+        Worker::builder(punctual.clone()).register(render).drain_timeout(Duration::from_secs(1)).start().await?;
 
-    let short = punctual.enqueue(Draft::new("render", &5)).await?.id;
-    let long = punctual.enqueue(Draft::new("render", &1_000)).await?.id;
+    let short = punctual.enqueue(Render { steps: 5 }).await?.id;
+    let long = punctual.enqueue(Render { steps: 1_000 }).await?.id;
     while worker.stats().running < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

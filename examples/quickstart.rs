@@ -4,32 +4,26 @@
 
 use std::time::Duration;
 
-use punctual::{Context, Failure, Job, Punctual, Worker};
+use punctual::{Context, Job, Punctual, Worker};
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = "mail")]
 struct SendEmail {
     to: String,
     subject: String,
 }
 
-impl Job for SendEmail {
-    const NAME: &'static str = "send-email";
-    const QUEUE: &'static str = "mail";
-    type State = ();
-    type Output = String;
-
-    async fn run(self, ctx: Context, _: ()) -> Result<String, Failure> {
-        ctx.info(format!("sending `{}` to {}, attempt {}", self.subject, self.to, ctx.attempt()));
-        Ok(format!("message for {}", self.to))
-    }
+async fn send_email(job: SendEmail, ctx: Context) -> anyhow::Result<String> {
+    ctx.info(format!("sending `{}` to {}, attempt {}", job.subject, job.to, ctx.attempt()));
+    Ok(format!("message for {}", job.to))
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let (_folder, url) = examples::temporary_store()?;
     let punctual = Punctual::connect(&url).await?;
-    let worker = Worker::builder(punctual.clone()).register::<SendEmail>(()).concurrency(8).start().await?;
+    let worker = Worker::builder(punctual.clone()).register(send_email).concurrency(8).start().await?;
 
     let job = punctual.enqueue(SendEmail { to: "ada@example.com".into(), subject: "Hello".into() }).await?;
     let done = punctual.wait(job.id, Duration::from_secs(30)).await?;

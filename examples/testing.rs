@@ -11,32 +11,21 @@ use std::{
 };
 
 use punctual::{
-    Context, Draft, Failure, Job, ManualClock, Punctual, RetryPolicy, Status, Worker,
+    Context, Draft, Job, ManualClock, Punctual, RetryPolicy, Status, Worker,
     sqlite::{Options, SqliteStore},
 };
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(retry = RetryPolicy::fixed(Duration::from_secs(3_600)).jitter(0.0))]
 struct Remind {
     user: String,
 }
 
-impl Job for Remind {
-    const NAME: &'static str = "remind";
-    type State = Arc<AtomicU32>;
-    type Output = ();
-
-    fn retry() -> RetryPolicy {
-        RetryPolicy::fixed(Duration::from_secs(3_600)).jitter(0.0)
-    }
-
-    async fn run(self, ctx: Context, sent: Arc<AtomicU32>) -> Result<(), Failure> {
-        if ctx.attempt() == 1 {
-            return Err(Failure::new(format!("{} cannot be reached", self.user)));
-        }
-        sent.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
+async fn remind(job: Remind, ctx: Context, sent: Arc<AtomicU32>) -> anyhow::Result<()> {
+    anyhow::ensure!(ctx.attempt() > 1, "{} cannot be reached", job.user);
+    sent.fetch_add(1, Ordering::SeqCst);
+    Ok(())
 }
 
 #[tokio::main]
@@ -46,7 +35,7 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::new(folder.path().join("test.db")).clock(clock.clone());
     let punctual = Punctual::new(Arc::new(SqliteStore::open(options).await?));
     let sent = Arc::new(AtomicU32::new(0));
-    let worker = Worker::builder(punctual.clone()).register::<Remind>(sent.clone()).manual()?;
+    let worker = Worker::builder(punctual.clone()).state(sent.clone()).register(remind).manual()?;
 
     let job = punctual.enqueue(Draft::from(Remind { user: "ada".into() }).delay(Duration::from_secs(60))).await?.id;
     assert!(worker.run_all().await?.is_empty(), "not before its time");

@@ -7,31 +7,19 @@ use std::time::Duration;
 use punctual::{Context, Draft, Failure, Job, Punctual, Worker, Workflow};
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
 struct Number(u64);
 
-impl Job for Number {
-    const NAME: &'static str = "number";
-    type State = ();
-    type Output = u64;
-
-    async fn run(self, _: Context, (): ()) -> Result<u64, Failure> {
-        Ok(self.0)
-    }
+async fn number(job: Number, _: Context) -> Result<u64, Failure> {
+    Ok(job.0)
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(parent_results)]
 struct Sum;
 
-impl Job for Sum {
-    const NAME: &'static str = "sum";
-    const PARENT_RESULTS: bool = true;
-    type State = ();
-    type Output = u64;
-
-    async fn run(self, ctx: Context, (): ()) -> Result<u64, Failure> {
-        Ok(ctx.parent_result::<u64>("left")? + ctx.parent_result::<u64>("right")?)
-    }
+async fn sum(_: Sum, ctx: Context) -> Result<u64, Failure> {
+    Ok(ctx.parent_result::<u64>("left")? + ctx.parent_result::<u64>("right")?)
 }
 
 #[tokio::main]
@@ -39,8 +27,8 @@ async fn main() -> anyhow::Result<()> {
     let (_folder, url) = examples::temporary_store()?;
     let punctual = Punctual::connect(&url).await?;
     let worker = Worker::builder(punctual.clone())
-        .register::<Number>(())
-        .register::<Sum>(())
+        .register(number)
+        .register(sum)
         .handler("notify", |ctx: Context| async move {
             println!("{}", ctx.claim().job.spec.payload.as_str());
             Ok(None)

@@ -32,7 +32,7 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
     let mut connection = own_connection(&test_store).await;
     let mut transaction = connection.begin().await.unwrap();
     let drafts = [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")];
-    let kept = punctual.enqueue_in(&mut transaction, drafts).await.unwrap();
+    let kept = punctual.enqueue_all_in(&mut transaction, drafts).await.unwrap();
     for job in &kept {
         assert!(punctual.job(job.id).await.is_err(), "not before the commit");
     }
@@ -43,8 +43,8 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
         assert_eq!(punctual.job(job.id).await.unwrap().status, Status::Queued);
     }
     let mut transaction = connection.begin().await.unwrap();
-    let lost = punctual.enqueue_in(&mut transaction, [Draft::new("x", &3).unique_key("other")]).await.unwrap()[0];
-    let existing = punctual.enqueue_in(&mut transaction, [Draft::new("x", &4).unique_key("k")]).await.unwrap()[0];
+    let lost = punctual.enqueue_in(&mut transaction, Draft::new("x", &3).unique_key("other")).await.unwrap();
+    let existing = punctual.enqueue_in(&mut transaction, Draft::new("x", &4).unique_key("k")).await.unwrap();
     assert_eq!((existing.id, existing.existing), (kept[1].id, true));
     transaction.rollback().await.unwrap();
     assert!(punctual.job(lost.id).await.is_err());
@@ -60,7 +60,7 @@ async fn the_first_job_of_a_process_in_the_callers_transaction_has_the_defaults_
     let punctual = test_store.connect().await;
     let mut connection = own_connection(&test_store).await;
     let mut transaction = connection.begin().await.unwrap();
-    let job = punctual.enqueue_in(&mut transaction, [Draft::new("x", &1).queue("mail")]).await.unwrap()[0];
+    let job = punctual.enqueue_in(&mut transaction, Draft::new("x", &1).queue("mail")).await.unwrap();
     transaction.commit().await.unwrap();
     assert_eq!(punctual.job(job.id).await.unwrap().spec.max_attempts, 11);
 }
@@ -120,7 +120,7 @@ async fn a_job_completed_in_the_handlers_transaction_has_its_effect_exactly_once
 async fn a_transaction_of_postgres_holds_no_jobs_of_another_engine() {
     let sqlite = TestStore::new().connect().await;
     let mut connection = own_connection(&TestStore::postgres()).await;
-    let error = sqlite.enqueue_in(&mut connection, [Draft::new("x", &1)]).await.unwrap_err();
+    let error = sqlite.enqueue_in(&mut connection, Draft::new("x", &1)).await.unwrap_err();
     assert!(error.to_string().contains("connect Punctual to the same database"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use punctual::{Context, Draft, Failure, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
+use punctual::{Context, Draft, Job, ManualWorker, Punctual, RetryPolicy, Status, Worker, core::JobDefaults};
 use punctual_tests::{TestStore, count, on_each_engine, until};
 use serde::{Deserialize, Serialize};
 
@@ -37,20 +37,9 @@ async fn a_pause_reaches_the_workers_of_other_processes_and_so_does_its_end(new_
     worker.stop().await;
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = "mail", max_attempts = 7)]
 struct Typed;
-
-impl Job for Typed {
-    const NAME: &'static str = "typed";
-    const QUEUE: &'static str = "mail";
-    const MAX_ATTEMPTS: u32 = 7;
-    type State = ();
-    type Output = ();
-
-    async fn run(self, _: Context, (): ()) -> Result<(), Failure> {
-        Ok(())
-    }
-}
 
 async fn jobs_without_options_have_the_defaults_of_their_queue(new_store: fn() -> TestStore) {
     let test_store = new_store();

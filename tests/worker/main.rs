@@ -8,6 +8,7 @@ mod claims;
 mod cut_off;
 mod failing_store;
 mod handlers;
+mod layers;
 mod one_job;
 mod repeated_claims;
 mod sharing;

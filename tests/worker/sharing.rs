@@ -43,7 +43,8 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
     let mut connection = Connection::open(test_store.file()).unwrap();
     connection.busy_timeout(Duration::from_secs(10)).unwrap();
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    let kept = punctual.enqueue_in(&transaction, [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")]).unwrap();
+    let kept =
+        punctual.enqueue_all_in(&transaction, [Draft::new("x", &1), Draft::new("x", &2).unique_key("k")]).unwrap();
     for job in &kept {
         assert!(punctual.job(job.id).await.is_err(), "not before the commit");
     }
@@ -52,8 +53,8 @@ async fn a_job_enqueued_in_the_callers_transaction_exists_if_and_only_if_it_comm
         assert_eq!(punctual.job(job.id).await.unwrap().status, Status::Queued);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    let lost = punctual.enqueue_in(&transaction, [Draft::new("x", &3).unique_key("other")]).unwrap()[0];
-    let existing = punctual.enqueue_in(&transaction, [Draft::new("x", &4).unique_key("k")]).unwrap()[0];
+    let lost = punctual.enqueue_in(&transaction, Draft::new("x", &3).unique_key("other")).unwrap();
+    let existing = punctual.enqueue_in(&transaction, Draft::new("x", &4).unique_key("k")).unwrap();
     assert_eq!((existing.id, existing.existing), (kept[1].id, true));
     transaction.rollback().unwrap();
     assert!(punctual.job(lost.id).await.is_err());

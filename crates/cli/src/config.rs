@@ -214,7 +214,8 @@ impl Config {
     /// A worker with the built-in handlers and the configured ones.
     pub(crate) fn worker(&self, punctual: Punctual, args: &WorkerArgs) -> Result<WorkerBuilder> {
         let own = &self.worker;
-        let mut worker = handlers::built_in(Worker::builder(punctual)).retention(Some(self.retention()));
+        let mut worker = handlers::built_in(Worker::builder(punctual), |name| self.handlers.contains_key(name))
+            .retention(Some(self.retention()));
         for (name, program) in &self.handlers {
             worker = worker.handler(name.clone(), program.handler(name, &self.folder)?);
         }

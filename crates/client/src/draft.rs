@@ -204,6 +204,11 @@ impl Draft {
         self
     }
 
+    /// The specification as it is so far: options that the draft does not set may still come from its queue.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// The template from which a schedule creates its jobs.
     pub(crate) fn into_template(self) -> Result<Spec, Invalid> {
         if !matches!(self.start, Start::Now) {
@@ -262,7 +267,7 @@ impl Draft {
         }
     }
 
-    pub(crate) const fn has_key(&self) -> bool {
+    const fn has_key(&self) -> bool {
         self.unique.is_some() || self.spec.unique_key.is_some()
     }
 
@@ -273,7 +278,7 @@ impl Draft {
 
 impl<J: Job> From<J> for Draft {
     fn from(typed: J) -> Self {
-        let key = typed.concurrency_key();
+        let (key, unique) = (typed.concurrency_key(), typed.unique());
         let mut draft = Self::new(J::NAME, &typed).queue(J::QUEUE);
         // Options with the general default count as not set, so that defaults of the queue apply.
         if J::PRIORITY != spec::DEFAULT_PRIORITY {
@@ -294,6 +299,9 @@ impl<J: Job> From<J> for Draft {
         }
         if let Some(key) = key {
             draft = draft.concurrency_key(key);
+        }
+        if let Some(unique) = unique {
+            draft = draft.unique(unique);
         }
         J::REDACT.iter().fold(draft, |draft, key| draft.redact(*key))
     }

@@ -1,16 +1,17 @@
 //! How a job is defined.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use punctual_core::{LogLevel, RetryPolicy, spec};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Context, Failure};
+use crate::Unique;
 
-/// A type of job that a worker can run: the payload is the type itself, the handler is [`run`](Job::run).
+/// A type of job: its payload is the type itself, and the constants are its options. `#[derive(Job)]` of the crate
+/// `punctual` implements it.
 ///
 /// ```
-/// use punctual_client::{Context, Failure, Job};
+/// use punctual_client::{Draft, Job};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -18,15 +19,25 @@ use crate::{Context, Failure};
 ///
 /// impl Job for SendEmail {
 ///     const NAME: &'static str = "send-email";
-///     type State = ();
-///     type Output = ();
-///
-///     async fn run(self, ctx: Context, _state: ()) -> Result<(), Failure> {
-///         ctx.info(format!("sending to {}", self.to));
-///         Ok(())
-///     }
+///     const QUEUE: &'static str = "mail";
 /// }
+///
+/// let draft = Draft::from(SendEmail { to: "ada@example.com".into() }).priority(9);
 /// ```
+///
+/// Only jobs and drafts can be enqueued:
+///
+/// ```compile_fail
+/// # async fn example(punctual: &punctual_client::Punctual) {
+/// punctual.enqueue("not a job").await;
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job",
+    label = "expected a `Draft`, or a type that implements `Job`",
+    note = "derive it: `#[derive(Serialize, Deserialize, Job)]`",
+    note = "or enqueue `Draft::new(name, &payload)`, which takes any payload that implements `Serialize`"
+)]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The job name, by which workers find the handler.
     const NAME: &'static str;
@@ -45,12 +56,6 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// Keys of the payload whose values user interfaces must not show, besides the common ones.
     const REDACT: &'static [&'static str] = &[];
 
-    /// What the handler needs besides its payload, such as a connection pool or a mail client. Cloned for each
-    /// execution.
-    type State: Clone + Send + Sync + 'static;
-    /// The return type of the handler; stored as the job's result.
-    type Output: Serialize + Send;
-
     /// Retry policy after a failure.
     fn retry() -> RetryPolicy {
         RetryPolicy::default()
@@ -62,6 +67,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         None
     }
 
-    /// Runs the job. It may run more than once: use [`Context::idempotency_token`] where that matters.
-    fn run(self, ctx: Context, state: Self::State) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
+    /// Unique key, see [`Draft::unique`](crate::Draft::unique).
+    fn unique(&self) -> Option<Unique> {
+        None
+    }
 }

@@ -3,15 +3,17 @@
 //! | question | type |
 //! |---|---|
 //! | how do I connect, enqueue, and wait for a result? | [`punctual`](Punctual) |
-//! | how do I enqueue inside my own transaction? | [`Punctual::enqueue_in`], [`Transactional`] |
+//! | how do I enqueue inside my own transaction? | [`Punctual::enqueue_in`], [`Punctual::enqueue_all_in`], [`Transactional`] |
 //! | which options does a job have? | [`Draft`] |
 //! | how do I define schedules? | [`Recurring`], [`Punctual::sync_schedules`] |
 //! | how do I prevent duplicate jobs? | [`Draft::unique`], [`Unique`] |
 //! | how do I make jobs depend on others? | [`Draft::after`], [`Workflow`] |
-//! | how do I define a job? | [`Job`], [`Context`], [`Failure`] |
+//! | how do I define a job? | [`Job`] |
+//! | what does a handler receive and return? | [`Context`], [`Failure`] |
 //! | how do jobs send notifications to users? | [`Context::notify`], [`Punctual::subscribe`] |
 //! | how do I inspect and manage jobs, queues and schedules? | [`Admin`] |
 //! | how fast is the store? | [`Punctual::operation_latencies`] |
+//! | how do I add to every job that is enqueued? | [`Punctual::layer`] |
 //! | how does a job continue a trace? | [`trace`], [`Draft::trace`] |
 //!
 //! | feature | adds |
@@ -29,6 +31,7 @@ pub mod admin;
 mod connect;
 mod context;
 mod draft;
+mod enqueue_layer;
 mod failure;
 mod idempotency;
 pub mod input;
@@ -61,7 +64,8 @@ mod workflow;
 pub use admin::Admin;
 pub use context::{Context, ProgressSink};
 pub use draft::Draft;
-pub use failure::Failure;
+pub use enqueue_layer::EnqueueNext;
+pub use failure::{Failure, IntoFailure};
 pub use job::Job;
 pub use lock::HeldLock;
 pub use notifications::Subscription;

@@ -12,18 +12,22 @@ use crate::{Context, Draft, Punctual, Transactional};
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 impl<'a> Transactional<'a> for &'a mut PgConnection {
-    type Enqueued = Answer<'a, Vec<Enqueued>>;
-    type Settled = Answer<'a, Settled>;
+    type Answer<T: 'a> = Answer<'a, T>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+    fn enqueue<T: 'a>(
+        self,
+        punctual: &'a Punctual,
+        jobs: Vec<Draft>,
+        answer: fn(Vec<Enqueued>) -> Result<T, Error>,
+    ) -> Self::Answer<T> {
         Box::pin(async move {
             let store = store(punctual).await?;
             let jobs = punctual.check_fresh(jobs).await?;
-            Ok(store.enqueue_in(self, &jobs).await?)
+            answer(store.enqueue_in(self, &jobs).await?)
         })
     }
 
-    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Answer<Settled> {
         Box::pin(async move {
             let settled = store(ctx.punctual()).await?.settle_in(self, &[settlement?]).await?[0];
             ctx.note_completion(settled);
@@ -33,14 +37,18 @@ impl<'a> Transactional<'a> for &'a mut PgConnection {
 }
 
 impl<'a> Transactional<'a> for &'a mut Transaction<'_, Postgres> {
-    type Enqueued = Answer<'a, Vec<Enqueued>>;
-    type Settled = Answer<'a, Settled>;
+    type Answer<T: 'a> = Answer<'a, T>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
-        (&mut **self).enqueue(punctual, jobs)
+    fn enqueue<T: 'a>(
+        self,
+        punctual: &'a Punctual,
+        jobs: Vec<Draft>,
+        answer: fn(Vec<Enqueued>) -> Result<T, Error>,
+    ) -> Self::Answer<T> {
+        (&mut **self).enqueue(punctual, jobs, answer)
     }
 
-    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Answer<Settled> {
         (&mut **self).settle(ctx, settlement)
     }
 }

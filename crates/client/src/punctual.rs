@@ -10,6 +10,7 @@ use tokio::time;
 
 use crate::{
     Admin, Draft, OperationLatency,
+    enqueue_layer::EnqueueLayers,
     notifications::Hub,
     observed::ObservedStore,
     queues::{self, QueueDefaults},
@@ -44,6 +45,8 @@ pub struct Punctual {
     pub(crate) hub: Arc<Hub>,
     /// The trace for new jobs where no span is current.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// What surrounds the enqueue of jobs.
+    pub(crate) layers: EnqueueLayers,
 }
 
 /// How often `wait` queries a job if no hint arrives.
@@ -66,6 +69,7 @@ impl Punctual {
             queues: Arc::default(),
             hub,
             trace: None,
+            layers: EnqueueLayers::default(),
         }
     }
 
@@ -135,9 +139,7 @@ impl Punctual {
 
     /// Enqueues a job. When this returns, the job is durable.
     pub async fn enqueue(&self, job: impl Into<Draft>) -> Result<Enqueued, Error> {
-        let enqueued = self.enqueue_all([job]).await?;
-        // The store returns one answer per job.
-        enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store returned no answer").into())
+        single(self.enqueue_all([job]).await?)
     }
 
     /// Enqueues up to [`BATCH_MAX_JOBS`](limits::BATCH_MAX_JOBS) jobs in one transaction: all of them or, if one is
@@ -182,10 +184,15 @@ impl Punctual {
             let index = checked.len();
             let mut draft = job.into();
             draft.continue_trace(trace.as_ref());
-            let new = draft.into_new_job(&self.ids, now, defaults);
+            let new = self.accept(draft, now, defaults);
             checked.push(new.map_err(|invalid| with_index(invalid, index))?);
         }
         Ok(checked)
+    }
+
+    /// Passes a job through the layers, checks it and assigns its id.
+    pub(crate) fn accept(&self, draft: Draft, now: Timestamp, defaults: &QueueDefaults) -> Result<NewJob, Invalid> {
+        self.layers.around(draft, &|draft: Draft| draft.into_new_job(&self.ids, now, defaults))
     }
 
     /// Returns the job.
@@ -228,6 +235,12 @@ impl Punctual {
             let _ = time::timeout(WAIT_POLL_PERIOD.min(deadline - now), hints.changed()).await;
         }
     }
+}
+
+/// The answer for a batch of one job.
+pub(crate) fn single(enqueued: Vec<Enqueued>) -> Result<Enqueued, Error> {
+    // The store returns one answer per job.
+    enqueued.into_iter().next().ok_or_else(|| Invalid::new("jobs", "the store returned no answer").into())
 }
 
 /// Adds to an error which job of the batch is invalid.

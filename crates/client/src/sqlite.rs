@@ -9,16 +9,20 @@ pub use punctual_sql::sqlite::{
 use crate::{Context, Draft, Punctual, Transactional, queues};
 
 impl<'a> Transactional<'a> for &rusqlite::Connection {
-    type Enqueued = Result<Vec<Enqueued>, Error>;
-    type Settled = Result<Settled, Error>;
+    type Answer<T: 'a> = Result<T, Error>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+    fn enqueue<T: 'a>(
+        self,
+        punctual: &'a Punctual,
+        jobs: Vec<Draft>,
+        answer: fn(Vec<Enqueued>) -> Result<T, Error>,
+    ) -> Self::Answer<T> {
         let defaults = queues::defaults(sqlite::queues_in(self)?);
         let jobs = punctual.check_by(&defaults, jobs)?;
-        Ok(sqlite::enqueue_in(self, punctual.store().now(), &jobs)?)
+        answer(sqlite::enqueue_in(self, punctual.store().now(), &jobs)?)
     }
 
-    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Answer<Settled> {
         let settled = sqlite::settle_in(self, ctx.punctual().store().now(), &[settlement?])?[0];
         ctx.note_completion(settled);
         Ok(settled)
@@ -26,14 +30,18 @@ impl<'a> Transactional<'a> for &rusqlite::Connection {
 }
 
 impl<'a> Transactional<'a> for &rusqlite::Transaction<'_> {
-    type Enqueued = Result<Vec<Enqueued>, Error>;
-    type Settled = Result<Settled, Error>;
+    type Answer<T: 'a> = Result<T, Error>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
-        (&**self).enqueue(punctual, jobs)
+    fn enqueue<T: 'a>(
+        self,
+        punctual: &'a Punctual,
+        jobs: Vec<Draft>,
+        answer: fn(Vec<Enqueued>) -> Result<T, Error>,
+    ) -> Self::Answer<T> {
+        (&**self).enqueue(punctual, jobs, answer)
     }
 
-    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Answer<Settled> {
         (&**self).settle(ctx, settlement)
     }
 }

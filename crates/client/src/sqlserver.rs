@@ -14,18 +14,22 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>
 
 /// The connection must be in a transaction.
 impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Transactional<'a> for &'a mut Client<S> {
-    type Enqueued = Answer<'a, Vec<Enqueued>>;
-    type Settled = Answer<'a, Settled>;
+    type Answer<T: 'a> = Answer<'a, T>;
 
-    fn enqueue(self, punctual: &'a Punctual, jobs: Vec<Draft>) -> Self::Enqueued {
+    fn enqueue<T: 'a>(
+        self,
+        punctual: &'a Punctual,
+        jobs: Vec<Draft>,
+        answer: fn(Vec<Enqueued>) -> Result<T, Error>,
+    ) -> Self::Answer<T> {
         Box::pin(async move {
             let store = store(punctual)?;
             let jobs = punctual.check_fresh(jobs).await?;
-            Ok(store.enqueue_in(self, jobs).await?)
+            answer(store.enqueue_in(self, jobs).await?)
         })
     }
 
-    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Settled {
+    fn settle(self, ctx: &'a Context, settlement: Result<Settlement, Error>) -> Self::Answer<Settled> {
         Box::pin(async move {
             let settled = store(ctx.punctual())?.settle_in(self, vec![settlement?]).await?[0];
             ctx.note_completion(settled);

@@ -7,7 +7,7 @@ use punctual_core::{
     check, flow, limits,
 };
 
-use crate::{Draft, Punctual, queues::QueueDefaults};
+use crate::{Draft, Punctual};
 
 /// A set of jobs, each with a unique name in the workflow, and the dependencies among them.
 ///
@@ -115,12 +115,12 @@ impl Workflow {
         drafts.chain(callbacks).for_each(|draft| draft.continue_trace(trace));
     }
 
-    /// Checks the workflow and assigns ids to it and its jobs. Parents precede their children.
+    /// Checks the workflow and assigns ids to it and, by `accept`, to its jobs. Parents precede their children.
     fn into_new(
         self,
         ids: &Ids,
         now: Timestamp,
-        defaults: &QueueDefaults,
+        accept: impl Fn(Draft) -> Result<NewJob, Invalid>,
     ) -> Result<(NewWorkflow, Vec<NewJob>), Invalid> {
         self.check()?;
         let id = WorkflowId::from_bits(ids.next(now));
@@ -132,7 +132,7 @@ impl Workflow {
             let spec = draft.spec_mut();
             (spec.workflow_id, spec.options.node) = (Some(id), Some(name.clone()));
             draft = draft.after(after.iter().filter_map(|parent| known.get(parent)).copied());
-            let job = draft.into_new_job(ids, now, defaults).map_err(|invalid| of_job(invalid, &name))?;
+            let job = accept(draft).and_then(without_key).map_err(|invalid| of_job(invalid, &name))?;
             known.insert(name, job.id);
             jobs.push(job);
         }
@@ -140,7 +140,7 @@ impl Workflow {
         for (name, (policy, mut draft)) in self.callbacks {
             let options = &mut draft.spec_mut().options;
             (options.node, options.callback_of, options.on_parent_failure) = (Some(name.to_owned()), Some(id), policy);
-            let job = draft.after(members.iter().copied()).into_new_job(ids, now, defaults);
+            let job = accept(draft.after(members.iter().copied())).and_then(without_key);
             jobs.push(job.map_err(|invalid| of_job(invalid, name))?);
         }
         Ok((NewWorkflow { id, name: self.name, created_by: self.created_by }, jobs))
@@ -162,16 +162,7 @@ impl Workflow {
         if edges > limits::WORKFLOW_MAX_EDGES {
             return Err(Invalid::too_long("after", edges, limits::WORKFLOW_MAX_EDGES, "dependencies"));
         }
-        let drafts = self.nodes.iter().map(|node| (node.name.as_str(), &node.draft));
-        let callbacks = self.callbacks.iter().map(|(name, (_, draft))| (*name, draft));
-        let keyed = drafts.chain(callbacks).find(|(_, draft)| draft.has_key());
-        match keyed {
-            Some((name, _)) => Err(of_job(
-                Invalid::new("unique_key", "not allowed in a workflow: all of its jobs must be enqueued"),
-                name,
-            )),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// The positions of its jobs, parents first.
@@ -200,6 +191,14 @@ impl Workflow {
     }
 }
 
+/// Refuses a unique key, whether it is the job's own, its type's, or a layer's.
+fn without_key(job: NewJob) -> Result<NewJob, Invalid> {
+    if job.spec.unique_key.is_some() {
+        return Err(Invalid::new("unique_key", "not allowed in a workflow: all of its jobs must be enqueued"));
+    }
+    Ok(job)
+}
+
 /// Adds to an error which job of the workflow is invalid.
 fn of_job(invalid: Invalid, name: &str) -> Invalid {
     Invalid { problem: format!("{} (job `{name}` of the workflow)", invalid.problem), ..invalid }
@@ -210,7 +209,8 @@ impl Punctual {
     pub async fn submit(&self, mut workflow: Workflow) -> Result<WorkflowId, Error> {
         let defaults = self.queues.fresh(&**self.store()).await?;
         workflow.continue_trace(self.trace_now().as_ref());
-        let (workflow, jobs) = workflow.into_new(self.ids(), self.now(), &defaults)?;
+        let now = self.now();
+        let (workflow, jobs) = workflow.into_new(self.ids(), now, |draft| self.accept(draft, now, &defaults))?;
         let id = workflow.id;
         if self.first_at.is_some() && self.store().workflow(id).await?.is_some() {
             return Ok(id);
@@ -226,9 +226,15 @@ impl Punctual {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queues::QueueDefaults;
+
+    fn accepted(workflow: Workflow) -> Result<(NewWorkflow, Vec<NewJob>), Invalid> {
+        let (ids, now) = (Ids::seeded(1), Timestamp::from_micros(1));
+        workflow.into_new(&ids, now, |draft| draft.into_new_job(&ids, now, &QueueDefaults::new()))
+    }
 
     fn refusal(workflow: Workflow) -> String {
-        workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1), &QueueDefaults::new()).unwrap_err().to_string()
+        accepted(workflow).unwrap_err().to_string()
     }
 
     fn draft() -> Draft {
@@ -271,7 +277,7 @@ mod tests {
         workflow.job("b", draft()).after(["a"]);
         workflow.job("a", draft());
         workflow.on_complete(draft());
-        let (new, jobs) = workflow.into_new(&Ids::seeded(1), Timestamp::from_micros(1), &QueueDefaults::new()).unwrap();
+        let (new, jobs) = accepted(workflow).unwrap();
         let nodes: Vec<_> = jobs.iter().map(|job| job.spec.workflow_node().unwrap()).collect();
         assert_eq!(nodes, [(new.id, "a"), (new.id, "b"), (new.id, "c"), (new.id, "on_complete")]);
         assert_eq!(jobs[2].parents, [jobs[0].id, jobs[1].id], "each once");

@@ -1,6 +1,6 @@
 //! Runs one job: a pipeline with one branch for each way in which it can end.
 
-use std::{any::Any, future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{any::Any, future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use punctual_client::{Context, Failure};
@@ -15,7 +15,7 @@ use tracing::{Instrument, Span};
 use crate::{
     isolation::Share,
     outbox::Ended,
-    registry::{HandlerResult, check_result},
+    registry::{HandlerFuture, HandlerResult, check_result},
     running::{Begun, Execution},
     shared::Shared,
     slot::ExecutionSlot,
@@ -162,7 +162,7 @@ async fn until_shared(shared: &Shared, claim: &Claim, share: Option<Share>) -> R
 
 /// Asks a handler to stop, and waits until it has ended or its grace period is over. Then it is dropped; what it did
 /// after the request has no effect on the outcome.
-async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Run) {
+async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: HandlerFuture) {
     let was_over = execution.is_lease_over();
     if was_over {
         ctx.stop_at_lease_end();
@@ -252,10 +252,8 @@ enum WaitEnd {
     Cut(Option<Outcome>),
 }
 
-type Run = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
-
 /// The future of the handler, which catches panics.
-fn start(shared: &Shared, ctx: Context, span: Span) -> Run {
+fn start(shared: &Shared, ctx: Context, span: Span) -> HandlerFuture {
     let name = ctx.claim().job.spec.name.clone();
     let Some(handler) = shared.registry.find(&name) else {
         return Box::pin(async move { Err(Failure::new(format!("this worker has no handler for {name}"))) });
@@ -264,7 +262,7 @@ fn start(shared: &Shared, ctx: Context, span: Span) -> Run {
 }
 
 /// Runs a handler within its span; a panic becomes a failure.
-pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) -> Run {
+pub(crate) fn run(handler: Arc<dyn crate::Handler>, ctx: Context, span: Span) -> HandlerFuture {
     let caught = async move {
         // Called inside of the future, since the handler may also panic before its first await.
         let work = async move {

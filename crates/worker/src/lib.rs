@@ -2,7 +2,8 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | register handlers | [`registry`](Handler) |
+//! | define handlers | `job_handler`: [`JobHandler`]; any payload: `registry`, [`Handler`] |
+//! | register handlers | `registrations`; the states that they take: `states`; layers around them: `layer`, [`Next`] |
 //! | claim jobs, at most as many as can start | `claimer`; the slots that they occupy: `slot` |
 //! | confirm the start of jobs that run at most once | `confirmer` |
 //! | execute a job: timeout, panic, cancellation | `executor`; it sends its reports to `outbox` |
@@ -17,7 +18,8 @@
 //! | run programs as handlers | `program`: [`Program`] |
 //! | supervise worker processes, and restart them when they die | `process`: [`Supervisor`], [`Supervised`] |
 //! | count what a worker does, and report it as metrics | `stats`: [`Stats`] |
-//! | start and stop the worker | `worker`: [`Worker`], [`RunningWorker`]; state that its parts share: `shared` |
+//! | configure and start a worker | `builder`: [`Worker`], [`WorkerBuilder`] |
+//! | stop a worker | `worker`: [`RunningWorker`]; state that its parts share: `shared` |
 //! | run a worker step by step, for tests | `manual`: [`ManualWorker`] |
 //!
 //! | feature | adds |
@@ -27,10 +29,13 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alerts;
+mod builder;
 mod claimer;
 mod confirmer;
 mod executor;
 mod isolation;
+mod job_handler;
+mod layer;
 mod lease;
 mod maintenance;
 mod manual;
@@ -39,12 +44,14 @@ mod outbox;
 mod process;
 #[cfg(unix)]
 mod program;
+mod registrations;
 mod registry;
 mod running;
 mod settler;
 mod shared;
 mod slot;
 mod span;
+mod states;
 mod stats;
 mod ticker;
 mod worker;
@@ -52,12 +59,15 @@ mod worker;
 #[cfg(feature = "webhooks")]
 pub use alerts::Webhook;
 pub use alerts::{ALERT_JOB, ALERTS_QUEUE, Alert, AlertKind, AlertState, Alerts};
+pub use builder::{Worker, WorkerBuilder};
+pub use job_handler::JobHandler;
+pub use layer::Next;
 pub use manual::{ManualWorker, Ran};
 #[cfg(unix)]
 pub use process::{RunningSupervisor, Supervised, Supervisor};
 #[cfg(unix)]
 pub use program::{Program, ProgramHandler, ProgramLimits, ResultFrom, STOP_GRACE_MAX};
-pub use registry::{Handler, HandlerResult};
+pub use registry::{Handler, HandlerFuture, HandlerResult};
 pub use shared::QueueOrder;
 pub use stats::Stats;
-pub use worker::{RunningWorker, Worker, WorkerBuilder};
+pub use worker::RunningWorker;

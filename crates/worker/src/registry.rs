@@ -1,18 +1,39 @@
 //! Handlers by job name.
 
-use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+};
 
 use futures_util::future::join_all;
-use punctual_client::{Context, Failure, Job};
-use punctual_core::{JobError, Json, Retry, job::E_DATA, limits};
+use punctual_client::{Context, Failure};
+use punctual_core::{Invalid, JobError, Json, Retry, job::E_DATA, limits};
 
 /// The result of a handler: the job's result, if it has one.
 pub type HandlerResult = Result<Option<Json>, Failure>;
 
-/// Runs the jobs of one name. Usually created from a [`Job`]; implement it directly for jobs without a payload type.
+/// The future of a handler.
+pub type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+/// Runs the jobs of one name, whatever their payload: an `async fn(Context) -> HandlerResult`, or a program. Functions
+/// that take a typed payload are [`JobHandler`](crate::JobHandler)s.
+///
+/// ```compile_fail
+/// # fn example(builder: punctual_worker::WorkerBuilder) {
+/// builder.handler("greet", 7);
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot run jobs of a name",
+    label = "expected an `async fn(Context) -> HandlerResult` or a `ProgramHandler`",
+    note = "functions with a typed payload, `async fn(Payload, Context) -> Result<T, E>`, are added with `register`"
+)]
 pub trait Handler: Send + Sync + 'static {
     /// Runs the job of this context.
-    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+    fn run(&self, ctx: Context) -> HandlerFuture;
 
     /// Whether the handler needs the results of the job's parents.
     fn wants_parent_results(&self) -> bool {
@@ -30,32 +51,8 @@ where
     F: Fn(Context) -> R + Send + Sync + 'static,
     R: Future<Output = HandlerResult> + Send + 'static,
 {
-    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
+    fn run(&self, ctx: Context) -> HandlerFuture {
         Box::pin(self(ctx))
-    }
-}
-
-/// The handler of a typed job.
-struct Typed<J: Job> {
-    state: J::State,
-    job: PhantomData<fn() -> J>,
-}
-
-impl<J: Job> Handler for Typed<J> {
-    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
-        let state = self.state.clone();
-        Box::pin(async move {
-            // An invalid payload will not become valid: no retry.
-            let job: J =
-                ctx.claim().job.spec.payload.read().map_err(|error| invalid_data("payload", &error.to_string()))?;
-            let output = job.run(ctx, state).await?;
-            let result = Json::of(&output).map_err(|error| invalid_data("result", &error.to_string()))?;
-            Ok((result.as_str() != "null").then_some(result))
-        })
-    }
-
-    fn wants_parent_results(&self) -> bool {
-        J::PARENT_RESULTS
     }
 }
 
@@ -67,7 +64,8 @@ pub(crate) fn check_result(result: Option<Json>) -> HandlerResult {
     Ok(result)
 }
 
-fn invalid_data(field: &str, problem: &str) -> Failure {
+/// The failure of a job whose payload or result is invalid: a retry would not help.
+pub(crate) fn invalid_data(field: &str, problem: &str) -> Failure {
     Failure::of(JobError::coded(E_DATA, format!("invalid {field}: {problem}")), Retry::Never)
 }
 
@@ -76,16 +74,23 @@ fn invalid_data(field: &str, problem: &str) -> Failure {
 pub(crate) struct Registry(BTreeMap<String, Arc<dyn Handler>>);
 
 impl Registry {
-    pub(crate) fn add_job<J: Job>(&mut self, state: J::State) {
-        self.add(J::NAME, Arc::new(Typed::<J> { state, job: PhantomData }));
+    /// Adds a handler; a name has only one.
+    pub(crate) fn add(&mut self, name: &str, handler: Arc<dyn Handler>) -> Result<(), Invalid> {
+        match self.0.entry(name.to_owned()) {
+            Entry::Vacant(entry) => {
+                entry.insert(handler);
+                Ok(())
+            }
+            Entry::Occupied(_) => {
+                let problem = format!("`{name}` is registered twice; expected one handler per job name");
+                Err(Invalid::new("handlers", problem))
+            }
+        }
     }
 
-    pub(crate) fn add(&mut self, name: impl Into<String>, handler: Arc<dyn Handler>) {
-        self.0.insert(name.into(), handler);
-    }
-
-    pub(crate) fn add_all(&mut self, others: Self) {
-        self.0.extend(others.0);
+    /// Adds the handlers of another worker.
+    pub(crate) fn add_all(&mut self, others: Self) -> Result<(), Invalid> {
+        others.0.into_iter().try_for_each(|(name, handler)| self.add(&name, handler))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
@@ -99,6 +104,10 @@ impl Registry {
 
     pub(crate) fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -25,23 +25,20 @@ pub struct Guarded {
 impl Job for Guarded {
     const NAME: &'static str = "guarded";
     const MAX_ATTEMPTS: u32 = 1_000;
-    type State = PathBuf;
-    type Output = ();
 
     fn concurrency_key(&self) -> Option<String> {
         self.key.clone()
     }
+}
 
-    async fn run(self, _: Context, ledger: PathBuf) -> Result<(), Failure> {
-        let Some(key) = &self.key else { return Ok(()) };
-        let file = File::create(ledger.with_extension(key)).unwrap();
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            writeln!(OpenOptions::new().create(true).append(true).open(&ledger).unwrap(), "{key} twice at once")
-                .unwrap();
-        }
-        tokio::task::yield_now().await;
-        Ok(())
+async fn guarded(job: Guarded, _: Context, ledger: PathBuf) -> Result<(), Failure> {
+    let Some(key) = &job.key else { return Ok(()) };
+    let file = File::create(ledger.with_extension(key)).unwrap();
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        writeln!(OpenOptions::new().create(true).append(true).open(&ledger).unwrap(), "{key} twice at once").unwrap();
     }
+    tokio::task::yield_now().await;
+    Ok(())
 }
 
 /// Runs jobs until the process is killed, and records those that run at the same time as another of their key.
@@ -49,7 +46,7 @@ pub(super) async fn work(url: &str, ledger: &Path) {
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
         let punctual = Punctual::connect(url).await.unwrap();
-        let worker = Worker::builder(punctual).register::<Guarded>(ledger.to_owned()).concurrency(16);
+        let worker = Worker::builder(punctual).state(ledger.to_owned()).register(guarded).concurrency(16);
         workers.push(worker.lease(LEASE).start().await.unwrap());
     }
     future::pending::<()>().await;

@@ -6,13 +6,21 @@ use punctual::{Context, Failure, HandlerResult, WorkerBuilder};
 use serde_json::Value;
 use tokio::time::{self, Instant};
 
-/// Adds the built-in handlers.
-pub(crate) fn built_in(worker: WorkerBuilder) -> WorkerBuilder {
+/// Adds the built-in handlers, except those that the configuration replaces.
+pub(crate) fn built_in(mut worker: WorkerBuilder, is_replaced: impl Fn(&str) -> bool) -> WorkerBuilder {
+    if !is_replaced("noop") {
+        worker = worker.handler("noop", |_: Context| async { Ok(None) });
+    }
+    if !is_replaced("echo") {
+        worker = worker.handler("echo", |ctx: Context| async move { Ok(Some(ctx.claim().job.spec.payload.clone())) });
+    }
+    if !is_replaced("sleep") {
+        worker = worker.handler("sleep", sleep);
+    }
+    if !is_replaced("fail") {
+        worker = worker.handler("fail", fail);
+    }
     worker
-        .handler("noop", |_: Context| async { Ok(None) })
-        .handler("echo", |ctx: Context| async move { Ok(Some(ctx.claim().job.spec.payload.clone())) })
-        .handler("sleep", sleep)
-        .handler("fail", fail)
 }
 
 fn payload(ctx: &Context) -> Value {

@@ -32,7 +32,7 @@ use punctual_core::{Invalid, LogLevel};
 
 pub(crate) use self::group::kill_programs_of;
 use self::pool::Pool;
-use crate::{Handler, HandlerResult};
+use crate::{Handler, HandlerFuture};
 
 /// Maximum time that a program may be given to end by itself: a worker does not wait longer.
 pub const STOP_GRACE_MAX: Duration = Duration::from_secs(5);
@@ -230,7 +230,7 @@ pub struct ProgramHandler {
 }
 
 impl Handler for ProgramHandler {
-    fn run(&self, ctx: Context) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> {
+    fn run(&self, ctx: Context) -> HandlerFuture {
         ctx.log_from(self.program.log_level);
         match &self.pool {
             Some(pool) => Box::pin(Arc::clone(pool).run(ctx)),
