@@ -5,10 +5,12 @@ mod cleanup;
 mod demo;
 mod doctor;
 mod enqueue;
+mod health;
 mod http;
 mod jobs;
 mod local_workers;
 mod locks;
+mod man;
 mod migrate;
 mod move_store;
 pub(crate) mod queues;
@@ -58,11 +60,13 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Migrate => migrate::run(&cli, &config).await?,
         Command::Move(args) => move_store::run(&cli, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
+        Command::Health(args) => health::run(&cli, args).await?,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
         }
+        Command::Man { folder } => man::run(folder)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@
 mod alerts;
 mod clients;
 mod disk;
+mod health;
 mod http;
 mod locked;
 mod serve;
