@@ -1,9 +1,10 @@
-//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | dist | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod circles;
+mod dist;
 mod tests;
 mod tidy;
 
@@ -52,6 +53,8 @@ enum Task {
     },
     /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words
     Tidy,
+    /// Make packages in dist/: a tarball, a Debian package, an OCI image, checksums and a list of dependencies
+    Dist(dist::DistArgs),
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::With { slow_network, command } => with(slow_network, &command),
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Tidy => tidy::run(),
+        Task::Dist(args) => dist::run(&args),
         Task::Ci => ci(),
     };
     match result {
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
+    dist::check_licences()?;
     // The tests of SQL Server are not run without a server, but they must compile.
     let features = ["--features", "punctual-sql/sqlserver"];
     cargo(
