@@ -35,8 +35,8 @@ grep --silent '# changed' /etc/punctual/punctual.toml
 test "$(stat --format '%a %U:%G' /etc/default/punctual)" = "640 root:punctual"
 test "$(succeeded)" = 1
 
-# An administrator's choice is kept, too.
-deb-systemd-helper disable punctual.service
+# The choice of an administrator who disables the service, as systemctl does, is kept, too.
+rm /etc/systemd/system/multi-user.target.wants/punctual.service
 apt-get install --yes --reinstall ./next.deb
 test ! -e /etc/systemd/system/multi-user.target.wants/punctual.service
 
