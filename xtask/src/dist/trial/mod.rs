@@ -2,7 +2,8 @@
 //!
 //! The page marks its blocks: a block that begins with "sh deb" belongs to the package `deb`. The scripts in this
 //! folder contain the line `# docs` where the next block is run as it is, and check the results. A stand-in for a
-//! container engine (`docker.sh`) runs the image, since an engine needs more of the machine than a test may expect.
+//! container engine (`docker.sh`) runs the image, since an engine needs more of the machine than a test may expect;
+//! skopeo reads the image as an engine would.
 
 use std::{
     fs,
@@ -41,6 +42,7 @@ const TRIAL_MAX: &str = "300s";
 
 /// Tries all packages of a folder.
 pub(super) fn run(release: &Release, packages: &Path) -> Result<()> {
+    read_image(&packages.join(release.image_file()), release.version)?;
     let base = debian()?;
     for trial in TRIALS {
         let script = script(&trial)?;
@@ -60,6 +62,19 @@ pub(super) fn run(release: &Release, packages: &Path) -> Result<()> {
         try_in(&system).with_context(|| format!("the {} of {}", trial.mark, release.version))?;
         remove(&system)?;
         eprintln!("The {}: the commands of docs/install.md succeed in an empty Debian.", trial.mark);
+    }
+    Ok(())
+}
+
+/// Lets another program read the image, in both of its formats.
+fn read_image(archive: &Path, version: &str) -> Result<()> {
+    let (skopeo, archive) = (program_on_path("skopeo", "skopeo")?, archive.display());
+    for source in [format!("oci-archive:{archive}:{version}"), format!("docker-archive:{archive}")] {
+        let copy = tempfile::tempdir()?;
+        let target = format!("dir:{}", copy.path().display());
+        let args = ["--insecure-policy", "copy", "--quiet", &source, &target];
+        let status = Command::new(&skopeo).args(args).status()?;
+        ensure!(status.success(), "skopeo cannot read {source}: {status}");
     }
     Ok(())
 }
