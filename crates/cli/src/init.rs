@@ -1,8 +1,8 @@
 //! The first process of a container (PID 1): it runs the program as its child, passes signals on, and reaps orphans.
 //!
 //! The kernel makes it the parent of every process whose own parent has ended, such as the daemonised descendants of a
-//! handler's program; without it they would stay in the table of processes. tokio waits for its own children only, and a
-//! process that waits for all would take their exit statuses from it: hence a process of its own.
+//! handler's program; without it they would stay in the table of processes. tokio waits for its own children only, and
+//! a process that waits for all would take their exit statuses from it: hence a process of its own.
 
 use std::{
     env, io,
@@ -45,7 +45,7 @@ fn signals() -> SigSet {
 // The child is waited for, together with the orphans.
 #[allow(clippy::zombie_processes)]
 fn run_child() -> io::Result<ExitCode> {
-    // Before the child starts, so that no signal is lost: the kernel drops those that the first process does not handle.
+    // Before the child starts, so that no signal is lost: the kernel drops those that a first process does not handle.
     signals().thread_block()?;
     let received = SignalFd::with_flags(&signals(), SfdFlags::SFD_CLOEXEC)?;
     let child = Command::new(env::current_exe()?).args(env::args_os().skip(1)).spawn()?;
