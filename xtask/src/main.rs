@@ -1,9 +1,10 @@
-//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | package | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | package | dist | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod circles;
+mod dist;
 mod package;
 mod tests;
 mod tidy;
@@ -55,6 +56,8 @@ enum Task {
     Tidy,
     /// Package the crates that are published, and build the documentation of the packages
     Package,
+    /// Make packages in dist/: a tarball, a Debian package, an OCI image, checksums and a list of dependencies
+    Dist(dist::DistArgs),
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Tidy => tidy::run(),
         Task::Package => package::run(),
+        Task::Dist(args) => dist::run(&args),
         Task::Ci => ci(),
     };
     match result {
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
+    dist::check_licences()?;
     // The tests of SQL Server are not run without a server, but they must compile.
     let features = ["--features", "punctual-sql/sqlserver"];
     cargo(

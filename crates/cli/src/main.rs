@@ -9,6 +9,8 @@ mod config;
 mod exit;
 mod format;
 mod handlers;
+#[cfg(target_os = "linux")]
+mod init;
 mod output;
 mod recurring;
 mod table;
@@ -31,6 +33,10 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = init::run_as_first_process() {
+        return code;
+    }
     end_with_the_reader();
     let cli = Cli::parse();
     let traces = start_log(&cli.command);

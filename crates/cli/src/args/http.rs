@@ -23,6 +23,20 @@ pub(crate) struct ListenArgs {
     pub(crate) insecure_http: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "For container engines: HEALTHCHECK CMD [\"punctual\", \"health\"]. Plain HTTP only.")]
+pub(crate) struct Health {
+    /// Base URL of the server [default: the address in PUNCTUAL_LISTEN, or http://127.0.0.1:7878]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Also require that the store accepts writes
+    #[arg(long)]
+    pub(crate) ready: bool,
+    /// Listen address of the server
+    #[arg(long, env = "PUNCTUAL_LISTEN", default_value = "127.0.0.1:7878", hide = true)]
+    pub(crate) listen: Listen,
+}
+
 /// An address, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listen(pub(crate) Option<SocketAddr>);

@@ -17,7 +17,7 @@ use punctual_bench::Scenario;
 pub(crate) use self::{
     backups::{Backup, Restore},
     enqueue::{Enqueue, OptionArgs},
-    http::{ListenArgs, TokensCommand},
+    http::{Health, ListenArgs, TokensCommand},
     jobs::{Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Check the store for damage, bad settings and jobs without a worker
     Doctor,
+    /// Check that a server answers; exit code 1 if it does not
+    Health(Health),
     /// Run benchmarks in a separate database or schema
     Bench(Bench),
     /// Verify that a database keeps the guarantees: the conformance suite, and worker processes that are killed under
@@ -118,6 +120,12 @@ pub(crate) enum Command {
     Completions {
         /// Shell
         shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// Folder; created if it does not exist
+        folder: PathBuf,
     },
 }
 

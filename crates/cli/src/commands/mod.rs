@@ -7,10 +7,12 @@ mod cleanup;
 mod demo;
 mod doctor;
 mod enqueue;
+mod health;
 mod http;
 mod jobs;
 mod local_workers;
 mod locks;
+mod man;
 mod migrate;
 mod move_store;
 pub(crate) mod queues;
@@ -63,11 +65,13 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Backup(args) => backup::run(&cli, &config, args).await?,
         Command::Restore(args) => restore::run(&cli, &config, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
+        Command::Health(args) => health::run(&cli, args).await?,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
         }
+        Command::Man { folder } => man::run(folder)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -55,7 +55,7 @@ fn every_command_explains_itself() {
     let shell = Shell::new();
     for command in [
         "up", "serve", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate",
-        "doctor", "bench", "backup", "restore",
+        "doctor", "health", "bench", "backup", "restore",
     ] {
         assert!(shell.ok(&[command, "--help"]).contains("Usage: punctual"), "{command}");
     }
@@ -66,6 +66,18 @@ fn every_command_explains_itself() {
     assert!(shell.json(&["report", "stuck"])["jobs"].as_array().unwrap().is_empty());
     assert!(shell.json(&["report", "pending"])["pending"].as_array().unwrap().is_empty());
     assert!(shell.json(&["report", "durations"])["names"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let shell = Shell::new();
+    shell.ok(&["man", "pages"]);
+    let page = |name: &str| std::fs::read_to_string(shell.path("pages").join(name));
+    for name in ["punctual.1", "punctual-serve.1", "punctual-jobs-list.1", "punctual-health.1"] {
+        assert!(page(name).is_ok(), "{name}");
+    }
+    assert!(page("punctual-serve.1").unwrap().contains("PUNCTUAL_WORKERS"));
+    assert!(page("punctual-man.1").is_err(), "it is for packages only");
 }
 
 #[test]

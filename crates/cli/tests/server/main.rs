@@ -1,10 +1,12 @@
-//! `punctual up` and `serve`: the HTTP API, clients, alerts, traces, and failures of their store.
+//! `punctual up` and `serve`: the HTTP API, clients, alerts, traces, deployments, and failures of their store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod alerts;
 mod clients;
+mod deploy;
 mod disk;
+mod health;
 mod http;
 mod locked;
 mod serve;
