@@ -81,31 +81,34 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
     if let Some(error) = error.downcast_ref::<StartError>() {
         return match error {
-            StartError::Store(_) => STORE,
+            StartError::Store(error) => code_of_store(error),
             StartError::NoTokens(_) | StartError::NoTls(_) => REFUSED,
             StartError::BadCertificate { .. } | StartError::CannotListen { .. } => FAILED,
         };
     }
-    if error.downcast_ref::<StoreError>().is_some() {
-        return STORE;
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return code_of_store(error);
     }
     match error.downcast_ref::<Error>() {
-        Some(Error::Invalid(_) | Error::Store(StoreError::BadCursor(_))) => USAGE,
-        Some(
-            Error::NotFound(_)
-            | Error::NoSchedule(_)
-            | Error::NoWorkflow(_)
-            | Error::Store(StoreError::UnknownParent(_)),
-        ) => NOT_FOUND,
+        Some(Error::Invalid(_)) => USAGE,
+        Some(Error::NotFound(_) | Error::NoSchedule(_) | Error::NoWorkflow(_)) => NOT_FOUND,
         Some(
             Error::Refused(_)
             | Error::Owned { .. }
             | Error::NothingToRetry(_)
             | Error::LastAdmin(_)
-            | Error::TokensValid(_)
-            | Error::Store(StoreError::Superseded(_)),
+            | Error::TokensValid(_),
         ) => REFUSED,
-        Some(Error::Store(_)) => STORE,
+        Some(Error::Store(error)) => code_of_store(error),
         Some(Error::TimedOut { .. }) | None => FAILED,
+    }
+}
+
+fn code_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::InvalidUrl { .. } | StoreError::UnknownScheme { .. } | StoreError::BadCursor(_) => USAGE,
+        StoreError::UnknownParent(_) => NOT_FOUND,
+        StoreError::Superseded(_) => REFUSED,
+        _ => STORE,
     }
 }

@@ -20,7 +20,6 @@ impl Punctual {
     /// Opens the store at `url`, such as `sqlite:punctual.db`, `postgres://user@host/database` or
     /// `sqlserver://user:password@host/database`, and migrates its schema to this version.
     ///
-    /// Redis hands out the jobs of a PostgreSQL database if the URL contains its address:
     /// Redis dispatches the jobs of a PostgreSQL database if the URL names a Redis server:
     /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
     /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
@@ -37,9 +36,8 @@ impl Punctual {
 
 async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") if parted(url).1.address.is_some() => {
-            let reason = "dispatch is not supported by SQLite; expected a postgres:// store".to_owned();
-            Err(StoreError::Unreachable { store: "sqlite".to_owned(), reason })
+        Some("sqlite") if parted(url)?.1.address.is_some() => {
+            Err(invalid("sqlite", "dispatch is not supported by SQLite; expected a postgres:// store"))
         }
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
@@ -51,7 +49,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         }
         #[cfg(feature = "postgres")]
         Some("postgres" | "postgresql") => {
-            let (url, dispatch) = parted(url);
+            let (url, dispatch) = parted(url)?;
             let mut options: punctual_sql::postgres::Options = url.parse()?;
             if let Some(clock) = clock {
                 options = options.clock(clock);
@@ -88,20 +86,30 @@ struct Dispatch {
 }
 
 /// Splits a URL into the URL of the store and the Redis settings.
-fn parted(url: &str) -> (String, Dispatch) {
+fn parted(url: &str) -> Result<(String, Dispatch), StoreError> {
     let mut dispatch = Dispatch::default();
-    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), dispatch) };
+    let Some((address, query)) = url.split_once('?') else { return Ok((url.to_owned(), dispatch)) };
     let mut rest = Vec::new();
     for setting in query.split('&') {
         match setting.split_once('=') {
             Some(("dispatch", address)) => dispatch.address = Some(address.to_owned()),
             Some(("locks", addresses)) => dispatch.locks = addresses.split(',').map(str::to_owned).collect(),
-            Some(("lock_jobs", value)) => dispatch.lock_jobs = value == "true",
+            Some(("lock_jobs", value)) => {
+                let wrong = || invalid("redis", &format!("lock_jobs: invalid value `{value}`: expected true or false"));
+                dispatch.lock_jobs = value.parse().map_err(|_| wrong())?;
+            }
             _ => rest.push(setting),
         }
     }
+    if dispatch.address.is_none() && (dispatch.lock_jobs || !dispatch.locks.is_empty()) {
+        return Err(invalid("redis", "locks and lock_jobs need dispatch, the URL of the Redis server"));
+    }
     let rest = rest.join("&");
-    (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch)
+    Ok((if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch))
+}
+
+fn invalid(store: &str, reason: &str) -> StoreError {
+    StoreError::InvalidUrl { store: store.to_owned(), reason: reason.to_owned() }
 }
 
 /// Opens a PostgreSQL database with Redis in front.
@@ -122,4 +130,25 @@ async fn dispatched(
 async fn dispatched(_: punctual_sql::postgres::Options, _: &str, _: &Dispatch) -> Result<Arc<dyn Store>, StoreError> {
     let reason = "this build does not support dispatch; build it with the feature `redis`".to_owned();
     Err(StoreError::Unreachable { store: "redis".to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_the_dispatcher_are_taken_out_of_the_url() {
+        let url = "postgres://h/db?schema=jobs&dispatch=redis://r&locks=redis://a,redis://b,redis://c&lock_jobs=true";
+        let (rest, dispatch) = parted(url).unwrap();
+        assert_eq!(rest, "postgres://h/db?schema=jobs");
+        assert_eq!((dispatch.address.as_deref(), dispatch.locks.len()), (Some("redis://r"), 3));
+        assert!(dispatch.lock_jobs);
+        for (settings, problem) in [
+            ("dispatch=redis://r&lock_jobs=yes", "lock_jobs: invalid value `yes`: expected true or false"),
+            ("locks=redis://a", "locks and lock_jobs need dispatch"),
+        ] {
+            let error = parted(&format!("postgres://h/db?{settings}")).unwrap_err();
+            assert!(error.to_string().contains(problem), "{error}");
+        }
+    }
 }

@@ -68,6 +68,14 @@ pub enum StoreError {
         /// Why, and what to do.
         reason: String,
     },
+    /// The URL of the store is invalid.
+    #[error("invalid store URL {store}: {reason}")]
+    InvalidUrl {
+        /// The URL as far as it could be read, without secrets.
+        store: String,
+        /// What is wrong, and what is expected.
+        reason: String,
+    },
     /// This build has no engine for this URL scheme.
     #[error("unsupported store URL scheme `{scheme}`: expected {expected}; for example sqlite:punctual.db")]
     UnknownScheme {
@@ -228,6 +236,7 @@ mod tests {
         let (store, reason) = (String::new(), String::new());
         assert!(StoreError::Busy { waited_ms: 1 }.is_transient());
         assert!(StoreError::ReadOnlyServer { store, reason: reason.clone() }.is_transient());
+        assert!(!StoreError::InvalidUrl { store: String::new(), reason: reason.clone() }.is_transient());
         assert!(!StoreError::CorruptRow { row: "job".into(), reason }.is_transient());
         assert!(!StoreError::Other("anything".into()).is_transient());
     }
