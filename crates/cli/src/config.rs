@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual::{
     Punctual, Worker, WorkerBuilder,
     admin::Retention,
-    core::{Invalid, RetentionPolicy, StoreError},
+    core::{Create, Invalid, RetentionPolicy, StoreError},
 };
 use serde::Deserialize;
 
@@ -101,9 +101,14 @@ impl Config {
         url
     }
 
-    /// Connects to the store.
+    /// Connects to the store, which must exist: a command in the wrong folder must not create another one.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
-        Ok(Punctual::connect(&self.store_url(cli)).await?)
+        Ok(Punctual::connect_with(&self.store_url(cli), Create::Nothing).await?)
+    }
+
+    /// Connects to the store for a command that stores something new, and creates it if it does not exist.
+    pub(crate) async fn connect_to_add(&self, cli: &Cli) -> Result<Punctual> {
+        Ok(Punctual::connect_with(&self.store_url(cli), Create::InEmpty).await?)
     }
 
     /// Connects to the store for a worker: waits while its server is read-only, such as a standby before its promotion.
@@ -118,7 +123,7 @@ impl Config {
         const RETRY_EVERY: Duration = Duration::from_secs(1);
         let mut is_logged = false;
         loop {
-            match Punctual::connect(&self.store_url(cli)).await {
+            match Punctual::connect_with(&self.store_url(cli), Create::InEmpty).await {
                 // The schema must be migrated first.
                 Err(punctual::Error::Store(error @ StoreError::ReadOnlyServer { .. })) => {
                     if !is_logged {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Error, ManualClock, Store, StoreError};
+use punctual_core::{Create, Error, ManualClock, Store, StoreError};
 
 use crate::Punctual;
 
@@ -24,17 +24,32 @@ impl Punctual {
     /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
     /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self::new(open(url, None).await?))
+        Self::connect_with(url, Create::Anywhere).await
+    }
+
+    /// Opens the store at `url` as [`connect`](Self::connect) does, and creates no more than `create` allows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")]
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use punctual_client::Punctual;
+    /// use punctual_core::Create;
+    /// let absent = Punctual::connect_with("sqlite:no-such-file.db", Create::Nothing).await;
+    /// assert!(absent.unwrap_err().to_string().starts_with("no database at sqlite:no-such-file.db"));
+    /// # });
+    /// ```
+    pub async fn connect_with(url: &str, create: Create) -> Result<Self, Error> {
+        Ok(Self::new(open(url, create, None).await?))
     }
 
     /// Opens a store for tests: the store uses `clock`, which only the test advances, instead of the clock of the
     /// server or the machine.
     pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
-        Ok(Self::new(open(url, Some(clock)).await?))
+        Ok(Self::new(open(url, Create::Anywhere, Some(clock)).await?))
     }
 }
 
-async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
+async fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") if parted(url)?.1.address.is_some() => {
             Err(invalid("sqlite", "dispatch is not supported by SQLite; expected a postgres:// store"))
@@ -42,6 +57,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
             let mut options: punctual_sql::sqlite::Options = url.parse()?;
+            options.create = create;
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }
@@ -51,6 +67,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         Some("postgres" | "postgresql") => {
             let (url, dispatch) = parted(url)?;
             let mut options: punctual_sql::postgres::Options = url.parse()?;
+            options.create = create;
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }
@@ -61,7 +78,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         }
         #[cfg(feature = "sqlserver")]
         Some("sqlserver" | "mssql") => {
-            let mut options: punctual_sql::sqlserver::Options = url.parse()?;
+            let mut options = url.parse::<punctual_sql::sqlserver::Options>()?.create(create);
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }

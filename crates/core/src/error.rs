@@ -76,6 +76,25 @@ pub enum StoreError {
         /// What is wrong, and what is expected.
         reason: String,
     },
+    /// The store does not exist, and was not to be created.
+    #[error("no {missing} at {store}: create it with `punctual migrate` or `punctual up`")]
+    Absent {
+        /// The store, without secrets.
+        store: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The SQLite file holds tables of another program only, and was not to be shared with it. Nothing was added.
+    #[error(
+        "{store} belongs to another program: it has tables such as `{table}`, and none of Punctual; nothing was added. \
+         Choose another file, or share this one: `punctual migrate --alongside`"
+    )]
+    OtherProgram {
+        /// The store.
+        store: String,
+        /// A table of the other program.
+        table: String,
+    },
     /// This build has no engine for this URL scheme.
     #[error("unsupported store URL scheme `{scheme}`: expected {expected}; for example sqlite:punctual.db")]
     UnknownScheme {

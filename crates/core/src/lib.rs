@@ -92,7 +92,7 @@ pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use spec::{JobOptions, Spec};
 pub use state::{AttemptStatus, Status};
 pub use store::{
-    AppliedMigration, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Heartbeat, History, Lock, Pending,
+    AppliedMigration, ClaimRequest, Claimed, Count, Create, Diagnostic, Enqueued, Heartbeat, History, Lock, Pending,
     ProgressReport, RetentionPolicy, Schema, Store, StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;

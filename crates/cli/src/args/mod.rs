@@ -97,8 +97,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Run retention now: delete finished jobs past their time, purge deleted ones
     Cleanup,
-    /// Migrate the store's schema and show its version
-    Migrate,
+    /// Create the store or migrate its schema, and show its version
+    Migrate(Migrate),
     /// Move everything from one store to another: jobs with their histories, schedules, queues, workflows, tokens
     Move(Move),
     /// Check the store for damage, bad settings and jobs without a worker
@@ -130,6 +130,13 @@ pub(crate) enum LocksCommand {
         /// Lock name
         name: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Share a SQLite file with another program: add Punctual's tables to those that it has
+    #[arg(long)]
+    pub(crate) alongside: bool,
 }
 
 #[derive(Debug, Args)]

@@ -80,7 +80,7 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         parent_results: ParentResults::default(),
     };
     let draft = line.draft()?.created_by(actor());
-    let punctual = config.connect(cli).await?.continuing(traces::given());
+    let punctual = config.connect_to_add(cli).await?.continuing(traces::given());
     let enqueued = punctual.enqueue(draft).await?;
     if cli.json && !args.wait {
         return print_json(&enqueued);
@@ -131,7 +131,7 @@ async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
         Ok((number, draft.created_by(actor())))
     });
     let drafts = drafts.collect::<Result<Vec<_>>>()?;
-    let punctual = config.connect(cli).await?.continuing(traces::given());
+    let punctual = config.connect_to_add(cli).await?.continuing(traces::given());
     let mut jobs = Vec::with_capacity(drafts.len());
     for (number, draft) in drafts {
         let checked =

@@ -55,7 +55,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,
         Command::Cleanup => cleanup::run(&cli, &config).await?,
-        Command::Migrate => migrate::run(&cli, &config).await?,
+        Command::Migrate(args) => migrate::run(&cli, &config, args).await?,
         Command::Move(args) => move_store::run(&cli, args).await?,
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,

@@ -31,7 +31,7 @@ fn a_file_of_jobs_is_enqueued_whole_or_not_at_all() {
 /// Every kind of invalid input: accepted, or refused with the field and the limit, and nothing is stored.
 #[test]
 fn bad_input_is_refused_with_the_field_and_the_limit() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let (long_name, long_key) = ("n".repeat(129), "k".repeat(513));
     // From a file, since no command line is long enough for it.
     std::fs::write(

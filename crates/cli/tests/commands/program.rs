@@ -17,7 +17,7 @@ impl Drop for KilledAtTheEnd {
 
 #[test]
 fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let up = shell.command(&["up", "--demo"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut up = KilledAtTheEnd(up);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
@@ -85,7 +85,7 @@ fn a_small_benchmark_runs_and_passes_its_own_check() {
 /// As in `punctual stats | head -1`.
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     for args in [vec!["stats"], vec!["stats", "--json"], vec!["jobs", "list"], vec!["enqueue", "noop"]] {
         let mut child = shell.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Closed before anything is written.

@@ -73,7 +73,7 @@ fn the_next_runs_of_an_expression_need_no_store() {
 
 #[test]
 fn bad_schedules_are_refused_with_the_field_and_a_caret() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let cases: [(&[&str], i32, &str); 8] = [
         (&["put", "x", "0 25 * * *", "echo"], 2, "  0 25 * * *\n    ^^"),
         (&["put", "x", "0 0 31 2 *", "echo"], 2, "`0 0 31 2 *` never runs: no such date exists"),

@@ -24,7 +24,7 @@ on_failure: {job: echo, payload: {token: hush}}
 
 /// A shell with the handlers and the file of the workflow.
 fn shell() -> Shell {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     std::fs::write(shell.path("punctual.toml"), CONFIG).unwrap();
     std::fs::write(shell.path("nightly.yaml"), NIGHTLY).unwrap();
     shell

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use punctual_core::{StoreError, url_parameter};
+use punctual_core::{Create, StoreError, url_parameter};
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::Url;
 
@@ -41,7 +41,9 @@ impl FromStr for Options {
         config.authentication(AuthMethod::sql_server(&user, decoded(url.password().unwrap_or_default())?));
         let location = format!("sqlserver://{user}@{host}:{}/{database}", url.port().unwrap_or(1433));
         let (connect_timeout, answer_timeout) = (Duration::from_secs(15), Duration::from_secs(15));
-        let mut options = Self { config, location, max_connections: 8, connect_timeout, answer_timeout, clock: None };
+        let create = Create::default();
+        let mut options =
+            Self { config, location, max_connections: 8, connect_timeout, answer_timeout, create, clock: None };
         for (name, value) in url.query_pairs() {
             options.set(&name, &value).map_err(|reason| bad(&reason))?;
         }
