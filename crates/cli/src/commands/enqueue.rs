@@ -87,13 +87,13 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     }
     if !cli.json {
         println!("{}", enqueued.id);
+        if enqueued.updated {
+            eprintln!("already enqueued; updated");
+        } else if enqueued.existing {
+            eprintln!("already enqueued");
+        }
+        warn_without_worker(&punctual, enqueued.id).await;
     }
-    if enqueued.updated {
-        eprintln!("already enqueued; updated");
-    } else if enqueued.existing {
-        eprintln!("already enqueued");
-    }
-    warn_without_worker(&punctual, enqueued.id).await;
     if !args.wait {
         return Ok(());
     }

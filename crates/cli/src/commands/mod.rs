@@ -28,11 +28,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory;
+use clap_complete::Shell;
+use serde_json::json;
 use tracing::Instrument;
 
 use crate::{
     args::{Cli, Command, WorkersCommand},
     config::Config,
+    output::{print_document, print_json},
     top, traces,
 };
 
@@ -60,9 +63,15 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,
-        Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
-        }
+        Command::Completions { shell } => completions(&cli, *shell)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn completions(cli: &Cli, shell: Shell) -> Result<()> {
+    // Into memory: the generator panics if a write fails.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);
+    let script = String::from_utf8(script)?;
+    if cli.json { print_json(&json!({"shell": shell.to_string(), "script": script})) } else { print_document(&script) }
 }

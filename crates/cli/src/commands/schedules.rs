@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::{
     args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
     config::{Config, actor},
-    exit::Usage,
+    exit::Refusal,
     format::{self, BOLD, DIM, status_style},
-    output::print_json,
+    output::{Results, print_json, print_result},
     table::{Cell, Table},
     text,
 };
@@ -37,44 +37,64 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         Schedules::Show { name } => show(cli, &punctual, &admin, name).await,
         Schedules::Put(args) => put(cli, &punctual, &admin, args).await,
         Schedules::Pause { names } => {
-            for name in names {
-                admin.pause_schedule(name).await?;
-                println!("{name} paused");
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = pause(&admin, names, &mut results).await;
+            results.end(done)
         }
         Schedules::Resume { names } => {
-            for name in names {
-                admin.resume_schedule(name).await?;
-                let next = admin.schedule(name, 0).await?.schedule.next_run_at;
-                println!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = resume(&punctual, &admin, names, &mut results).await;
+            results.end(done)
         }
         Schedules::Trigger { name } => {
-            println!("{}", admin.trigger_schedule(name).await?);
-            Ok(())
+            let id = admin.trigger_schedule(name).await?;
+            print_result(cli.json, &json!({ "job": id }), &id.to_string())
         }
         Schedules::Backfill(args) => backfill(cli, &punctual, &admin, args).await,
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
             if let Some(problem) = detail.schedule.problem {
-                return Err(Usage(format!("the schedule {} is broken: {problem}", detail.schedule.name)).into());
+                // The stored schedule is wrong, not the command line.
+                return Err(Refusal(format!("the schedule {} is broken: {problem}", detail.schedule.name)).into());
             }
             preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
         }
         Schedules::Delete { names } => {
-            for name in names {
-                let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
-                admin.delete_schedule(name).await?;
-                println!("{name} deleted");
-                if let Some(owner) = owner {
-                    eprintln!("note: {owner} defines it, and creates it again at its next start");
-                }
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = delete(cli, &admin, names, &mut results).await;
+            results.end(done)
         }
     }
+}
+
+async fn pause(admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        admin.pause_schedule(name).await?;
+        results.add(json!({"name": name, "enabled": false}), &format!("{name} paused"));
+    }
+    Ok(())
+}
+
+async fn resume(punctual: &Punctual, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        admin.resume_schedule(name).await?;
+        let next = admin.schedule(name, 0).await?.schedule.next_run_at;
+        let text = format!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
+        results.add(json!({"name": name, "enabled": true, "next_run_at": next}), &text);
+    }
+    Ok(())
+}
+
+async fn delete(cli: &Cli, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
+        admin.delete_schedule(name).await?;
+        results.add(json!({"name": name, "deleted": true, "owner": owner}), &format!("{name} deleted"));
+        if let Some(owner) = owner.filter(|_| !cli.json) {
+            eprintln!("note: {owner} defines it, and creates it again at its next start");
+        }
+    }
+    Ok(())
 }
 
 async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedules) -> Result<()> {
