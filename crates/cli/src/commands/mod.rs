@@ -5,6 +5,7 @@ mod cleanup;
 mod demo;
 mod doctor;
 mod enqueue;
+mod file_defaults;
 mod http;
 mod jobs;
 mod local_workers;

@@ -2,6 +2,8 @@
 
 use std::{io::Write, process::Stdio};
 
+use serde_json::json;
+
 use crate::shell::Shell;
 
 #[test]
@@ -26,6 +28,31 @@ fn a_file_of_jobs_is_enqueued_whole_or_not_at_all() {
     assert!(child.wait_with_output().unwrap().status.success());
     let stats = shell.json(&["stats"]);
     assert_eq!((&stats["jobs"]["queued"], &stats["jobs"]["scheduled"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn the_options_of_the_command_line_are_the_defaults_of_a_files_lines() {
+    let shell = Shell::new();
+    let lines = "{\"name\": \"noop\"}\n{\"name\": \"noop\", \"queue\": \"own\", \"priority\": 1, \"tags\": [\"b\"]}\n";
+    std::fs::write(shell.path("jobs.jsonl"), lines).unwrap();
+    let options = "--queue mail --priority 9 --in 1h --user ada --tag a --max-attempts 2 --timeout 9s --retry none";
+    let options: Vec<&str> = options.split(' ').collect();
+    let ids = shell.ok(&[&["enqueue", "--file", "jobs.jsonl"], options.as_slice()].concat());
+    let jobs: Vec<_> = ids.lines().map(|id| shell.json(&["jobs", "show", id])["job"].clone()).collect();
+    for (field, plain, own) in [
+        ("queue", json!("mail"), json!("own")),
+        ("priority", json!(9), json!(1)),
+        ("tags", json!(["a"]), json!(["b"])),
+        ("status", json!("scheduled"), json!("scheduled")),
+        ("user_id", json!("ada"), json!("ada")),
+        ("max_attempts", json!(2), json!(2)),
+        ("timeout_ms", json!(9_000), json!(9_000)),
+    ] {
+        assert_eq!((&jobs[0][field], &jobs[1][field]), (&plain, &own), "{field}");
+    }
+    let (code, stderr) = shell.fails(&["enqueue", "--file", "jobs.jsonl", "--priority", "11"]);
+    assert!(code == 2 && stderr.contains("line 1; nothing was enqueued: priority: must be"), "{stderr}");
+    assert!(shell.ok(&["enqueue", "--help"]).contains("are defaults"));
 }
 
 /// Every kind of invalid input: accepted, or refused with the field and the limit, and nothing is stored.
