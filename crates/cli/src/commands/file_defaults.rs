@@ -25,7 +25,7 @@ fn merged(line: JobInput, defaults: JobInput, has: impl Fn(&str) -> bool) -> Job
     let derives_key = line.unique.as_ref().is_some_and(|unique| !unique.by.is_empty());
     // A key is either given or derived.
     let scope = |unique: UniqueInput| if has_key { UniqueInput { by: Vec::new(), ..unique } } else { unique };
-    let defaults = JobInput { unique: defaults.unique.clone().map(scope), ..defaults };
+    let defaults = JobInput { unique: defaults.unique.map(scope), ..defaults };
     macro_rules! merge {
         ($($field:ident: $has:expr),*) => {
             JobInput { $($field: if $has { line.$field } else { defaults.$field },)* ..line }

@@ -5,6 +5,7 @@
 mod deaths;
 mod input;
 mod jobs;
+mod json;
 mod moves;
 mod nouns;
 mod program;

@@ -86,7 +86,17 @@ fn a_small_benchmark_runs_and_passes_its_own_check() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let shell = Shell::with_store();
-    for args in [vec!["stats"], vec!["stats", "--json"], vec!["jobs", "list"], vec!["enqueue", "noop"]] {
+    std::fs::write(shell.path("jobs.jsonl"), "{\"name\": \"noop\"}\n".repeat(3_000)).unwrap();
+    for args in [
+        vec!["stats"],
+        vec!["stats", "--json"],
+        vec!["jobs", "list"],
+        vec!["enqueue", "noop"],
+        vec!["enqueue", "--file", "jobs.jsonl"],
+        vec!["completions", "bash"],
+        vec!["completions", "fish", "--json"],
+        vec!["--help"],
+    ] {
         let mut child = shell.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Closed before anything is written.
         drop(child.stdout.take());
@@ -94,4 +104,5 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     }
+    assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 3_001, "all jobs of the file are enqueued");
 }
