@@ -2,12 +2,16 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::{self, Write},
 };
 
 use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::format::per_second;
 
 /// Prints a value as JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
@@ -65,13 +69,16 @@ impl Results {
 }
 
 /// A progress bar for long work, with its rate and the remaining time; hidden with `--json` and without a terminal.
-pub(crate) fn progress_bar(json: bool) -> indicatif::ProgressBar {
+pub(crate) fn progress_bar(json: bool) -> ProgressBar {
     if json {
-        return indicatif::ProgressBar::hidden();
+        return ProgressBar::hidden();
     }
-    let style = "{msg} {bar:30} {human_pos}/{human_len} {per_sec} {eta} left";
-    let bar = indicatif::ProgressBar::new(0);
-    bar.with_style(
-        indicatif::ProgressStyle::with_template(style).unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()),
-    )
+    let style = "{msg} {bar:30} {human_pos}/{human_len} {rate} {eta} left";
+    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    // The crate's own `per_sec` has four decimals.
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // Writing into memory does not fail.
+        let _ = out.write_str(&per_second(state.per_sec()));
+    };
+    ProgressBar::new(0).with_style(style.with_key("rate", rate))
 }
