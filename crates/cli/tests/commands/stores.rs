@@ -130,6 +130,15 @@ fn a_missing_schema_of_a_server_is_reported_and_not_created() {
     assert_eq!(shell.json(&["stats", "--store", &store])["jobs"]["dead"], 0);
 }
 
+#[test]
+fn an_error_of_a_server_does_not_name_the_lines_of_its_source() {
+    let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let (code, stderr) = Shell::new().fails(&["stats", "--store", &format!("{server}?user=no_such_role")]);
+    assert!(code == 4 && stderr.contains("check user, password and database"), "{code} {stderr}");
+    assert!(!stderr.contains("at line"), "{stderr}");
+}
+
 /// Runs SQL as another program would.
 fn sqlite(path: &Path, sql: &str) {
     punctual::sqlite::rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
