@@ -86,7 +86,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) ->
 
 /// Prints jobs as a table.
 pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
-    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIORITY", "ATTEMPT", "TIME", "NOTE"]);
+    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIORITY", "ATTEMPT", "TIME", "NOTE"])
+        .optional(&["PRIORITY", "ATTEMPT", "NOTE", "QUEUE"]);
     for job in jobs {
         let when = job.finished_at.or(job.started_at).unwrap_or(job.run_at);
         let when = if job.status.is_timed() { job.run_at } else { when };

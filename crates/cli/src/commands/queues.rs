@@ -103,7 +103,8 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         "WORKERS",
         "LIMITS",
         "DEFAULTS",
-    ]);
+    ])
+    .optional(&["DEFAULTS", "LIMITS", "SCHEDULED", "WAITING", "RETRYING", "WORKERS"]);
     for queue in &queues {
         let count = |status: Status| Cell::number(queue.jobs.get(&status).copied().unwrap_or(0));
         table.row([

@@ -107,7 +107,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedule
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"]);
+    let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"])
+        .optional(&["AT", "LAST RUN", "DESCRIPTION", "ZONE", "JOB"]);
     for schedule in page.schedules {
         table.row([
             Cell::new(schedule.name.clone()),

@@ -130,7 +130,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"]);
+    let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"])
+        .optional(&["BY", "CANCELLED", "SUBMITTED", "DEAD", "JOBS"]);
     for view in &page.workflows {
         let workflow = &view.workflow;
         table.row([

@@ -106,3 +106,35 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     }
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 3_001, "all jobs of the file are enqueued");
 }
+
+#[test]
+fn tables_have_colours_only_where_they_are_wanted() {
+    let shell = Shell::new();
+    shell.ok(&["enqueue", "noop"]);
+    let list = |variables: &[(&str, &str)]| {
+        let mut command = shell.command(&["jobs", "list"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(!list(&[]).contains('\u{1b}'), "not a terminal");
+    assert!(list(&[("CLICOLOR_FORCE", "1")]).contains('\u{1b}'));
+    assert!(!list(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\u{1b}'));
+}
+
+/// Without a terminal nothing is cut, since other programs read it.
+#[test]
+fn odd_and_long_names_are_whole_and_aligned_in_a_pipe() {
+    let shell = Shell::new();
+    let long = "n".repeat(128);
+    let names = ["{}", "{0:?} %s", "日本語", "שלום", &long];
+    for name in names {
+        shell.ok(&["enqueue", name, "--queue", name]);
+    }
+    for args in [["jobs", "list"].as_slice(), &["queues", "list"], &["stats"], &["report", "pending"]] {
+        let table = shell.ok(args);
+        assert!(names.iter().all(|name| table.contains(name)), "{args:?}: {table}");
+    }
+    for name in names {
+        assert!(shell.ok(&["queues", "show", name]).starts_with(name), "{name}");
+    }
+}
