@@ -30,6 +30,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
+    The store is created by up, serve, work, migrate, and commands that add to it: enqueue, workflows submit,\n\
+    schedules put, queues limit, queues defaults, tokens create, and the target of move.\n\
     Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug prints details,\n\
     PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
 pub(crate) struct Cli {
@@ -50,7 +52,7 @@ pub(crate) struct Cli {
     /// Configuration file [default: punctual.toml, if it exists]
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print JSON instead of tables
+    /// Print one JSON document instead of text; errors too are JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use punctual::{
-    Admin, Draft, Punctual, Recurring, Status, Timestamp,
+    Admin, Draft, Error, Punctual, Recurring, Status, Timestamp,
     admin::{Put, ScheduleView},
     core::{Clock, Invalid, SystemClock, limits},
 };
@@ -54,8 +54,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
             if let Some(problem) = detail.schedule.problem {
-                // The stored schedule is wrong, not the command line.
-                return Err(Refusal(format!("the schedule {} is broken: {problem}", detail.schedule.name)).into());
+                return Err(broken(&detail.schedule.name, &problem));
             }
             preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
         }
@@ -64,6 +63,22 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
             let done = delete(cli, &admin, names, &mut results).await;
             results.end(done)
         }
+    }
+}
+
+/// The error for a stored schedule that cannot be evaluated: the command line is not wrong.
+fn broken(name: &str, problem: &str) -> anyhow::Error {
+    Refusal(format!("the schedule {name} is broken: {problem}; define it again: punctual schedules put {name} …"))
+        .into()
+}
+
+/// An error of an action that evaluates a stored schedule.
+fn of_stored(name: &str, error: Error) -> anyhow::Error {
+    match &error {
+        Error::Invalid(invalid) if ["cron", "zone", "definition"].contains(&invalid.field) => {
+            broken(name, &invalid.to_string())
+        }
+        _ => error.into(),
     }
 }
 
@@ -77,7 +92,7 @@ async fn pause(admin: &Admin, names: &[String], results: &mut Results) -> Result
 
 async fn resume(punctual: &Punctual, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
     for name in names {
-        admin.resume_schedule(name).await?;
+        admin.resume_schedule(name).await.map_err(|error| of_stored(name, error))?;
         let next = admin.schedule(name, 0).await?.schedule.next_run_at;
         let text = format!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
         results.add(json!({"name": name, "enabled": true, "next_run_at": next}), &text);
@@ -239,14 +254,14 @@ async fn backfill(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &Backfill
     let (name, now) = (&args.name, punctual.store().now());
     let (since, until) = (args.since.from(now), args.until.from(now));
     if args.dry_run {
-        let runs = admin.preview_backfill(name, since, until).await?;
+        let runs = admin.preview_backfill(name, since, until).await.map_err(|error| of_stored(name, error))?;
         if cli.json {
             return print_json(&json!({ "occurrences": runs }));
         }
         runs.iter().for_each(|at| println!("{}", minute(*at)));
         return Ok(());
     }
-    let filled = admin.backfill_schedule(name, since, until).await?;
+    let filled = admin.backfill_schedule(name, since, until).await.map_err(|error| of_stored(name, error))?;
     if cli.json {
         return print_json(&filled);
     }

@@ -101,6 +101,8 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["enqueue", "noop", "--metadata", "{"], 2, "metadata: is not JSON"),
         (vec!["jobs", "list", "--status", "pending"], 2, "unknown status `pending`: expected waiting"),
         (vec!["jobs", "list", "--limit", "0"], 2, "limit: must be between 1 and 1000, not 0"),
+        (vec!["schedules", "list", "--limit", "5000"], 2, "limit: must be between 1 and 1000, not 5000"),
+        (vec!["workflows", "list", "--limit", "5000"], 2, "limit: must be between 1 and 200, not 5000"),
         (vec!["jobs", "list", "--after", "nonsense"], 2, "does not continue this list"),
         (vec!["jobs", "show", "job_12"], 2, "expected `job_` and 32 hexadecimal digits"),
         (

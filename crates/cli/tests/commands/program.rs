@@ -105,6 +105,10 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     }
     assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 3_001, "all jobs of the file are enqueued");
+    // A list longer than a page of the store is read page by page.
+    let list = shell.json(&["jobs", "list", "--limit", "2500"]);
+    assert!(list["jobs"].as_array().unwrap().len() == 2_500 && list["next"].is_string());
+    assert_eq!(shell.ok(&["jobs", "list", "--limit", "9000"]).lines().count(), 3_002);
 }
 
 #[test]

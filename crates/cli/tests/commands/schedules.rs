@@ -1,5 +1,6 @@
 //! `punctual schedules`, and the schedules of `punctual.toml`.
 
+use punctual::sqlite::rusqlite::Connection;
 use serde_json::Value;
 
 use crate::shell::Shell;
@@ -69,6 +70,23 @@ fn the_next_runs_of_an_expression_need_no_store() {
     let runs: Vec<&str> = runs["upcoming"].as_array().unwrap().iter().map(|run| run.as_str().unwrap()).collect();
     assert!(runs.len() == 2 && runs.iter().all(|run| run.ends_with("-02-29T03:00:00.000000Z")), "{runs:?}");
     assert!(!shell.path("punctual.db").exists());
+}
+
+/// The stored schedule is wrong, not the command line.
+#[test]
+fn a_broken_schedule_is_refused_and_not_wrong_usage() {
+    let shell = Shell::new();
+    shell.ok(&["schedules", "put", "nightly", "@daily", "echo", "--zone", "Europe/Berlin"]);
+    let breaks = "update punctual_schedules set definition = replace(definition, 'Europe/Berlin', 'Atlantis/Centre'), \
+                  enabled = 0, next_run_at = null, problem = 'zone: unknown time zone `Atlantis/Centre`'";
+    assert_eq!(Connection::open(shell.path("punctual.db")).unwrap().execute(breaks, []).unwrap(), 1);
+    for args in [["preview", "nightly"].as_slice(), &["resume", "nightly"], &["backfill", "nightly", "--since", "48h"]]
+    {
+        let (code, stderr) = shell.fails(&[&["schedules"], args].concat());
+        assert!(code == 5 && stderr.contains("the schedule nightly is broken: zone: unknown"), "{args:?}: {stderr}");
+    }
+    let (code, stderr) = shell.fails(&["schedules", "preview", "--cron", "@daily", "--zone", "Atlantis/Centre"]);
+    assert!(code == 2 && stderr.contains("zone: unknown time zone"), "{stderr}");
 }
 
 #[test]
