@@ -101,14 +101,10 @@ impl Config {
         url
     }
 
-    /// Connects to the store, which must exist: a command in the wrong folder must not create another one.
+    /// Connects to the store; creates it for commands that store something new.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
-        Ok(Punctual::connect_with(&self.store_url(cli), Create::Nothing).await?)
-    }
-
-    /// Connects to the store for a command that stores something new, and creates it if it does not exist.
-    pub(crate) async fn connect_to_add(&self, cli: &Cli) -> Result<Punctual> {
-        Ok(Punctual::connect_with(&self.store_url(cli), Create::InEmpty).await?)
+        let create = if cli.command.adds() { Create::InEmpty } else { Create::Nothing };
+        Ok(Punctual::connect_with(&self.store_url(cli), create).await?)
     }
 
     /// Connects to the store for a worker: waits while its server is read-only, such as a standby before its promotion.

@@ -117,6 +117,25 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Whether the command stores something new, and so creates a store that does not exist. A command that reads or
+    /// changes what exists is in the wrong folder then. Limits, schedules and tokens are stored before the first start:
+    /// without a token, a server does not listen on other addresses.
+    pub(crate) const fn adds(&self) -> bool {
+        matches!(
+            self,
+            Self::Up(_)
+                | Self::Serve(_)
+                | Self::Work(_)
+                | Self::Enqueue(_)
+                | Self::Schedules(Schedules::Put(_))
+                | Self::Workflows(Workflows::Submit { .. })
+                | Self::Queues(Queues::Limit { .. } | Queues::Defaults { .. })
+                | Self::Tokens(TokensCommand::Create { .. })
+        )
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
     /// List workers with their queues and running jobs

@@ -85,7 +85,7 @@ fn input(args: &Enqueue) -> Result<JobInput> {
 
 async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     let draft = input(args)?.draft()?.created_by(actor());
-    let punctual = config.connect_to_add(cli).await?.continuing(traces::given());
+    let punctual = config.connect(cli).await?.continuing(traces::given());
     let enqueued = punctual.enqueue(draft).await?;
     if cli.json && !args.wait {
         return print_json(&enqueued);
@@ -136,7 +136,7 @@ async fn many(cli: &Cli, config: &Config, path: &Path, defaults: JobInput) -> Re
         Ok((number, draft.created_by(actor())))
     });
     let drafts = drafts.collect::<Result<Vec<_>>>()?;
-    let punctual = config.connect_to_add(cli).await?.continuing(traces::given());
+    let punctual = config.connect(cli).await?.continuing(traces::given());
     let mut jobs = Vec::with_capacity(drafts.len());
     for (number, draft) in drafts {
         let checked =

@@ -20,11 +20,7 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()> {
-    let punctual = match args {
-        // What is set before the first start must not have to wait for it.
-        Queues::Defaults { .. } | Queues::Limit { .. } => config.connect_to_add(cli).await?,
-        _ => config.connect(cli).await?,
-    };
+    let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
     match args {
         Queues::List => list(cli, &admin).await,

@@ -27,10 +27,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         let now = SystemClock.now();
         return preview(cli, zone, &runs_of(cron, zone, *count, now)?, now);
     }
-    let punctual = match args {
-        Schedules::Put(_) => config.connect_to_add(cli).await?,
-        _ => config.connect(cli).await?,
-    };
+    let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
     match args {
         Schedules::List(args) => list(cli, &punctual, &admin, args).await,

@@ -14,11 +14,7 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Result<()> {
-    let punctual = match args {
-        // The first token exists before the first start, without which a server on another address does not start.
-        TokensCommand::Create { .. } => config.connect_to_add(cli).await?,
-        _ => config.connect(cli).await?,
-    };
+    let punctual = config.connect(cli).await?;
     let admin = punctual.admin(actor());
     match args {
         TokensCommand::Create { name, roles, expires } => {

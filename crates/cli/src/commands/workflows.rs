@@ -31,7 +31,7 @@ const SHOWN_JOBS: usize = 200;
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<()> {
     if let Workflows::Submit { file, wait } = args {
         let workflow = read(file)?;
-        let punctual = config.connect_to_add(cli).await?.continuing(traces::given());
+        let punctual = config.connect(cli).await?.continuing(traces::given());
         return submit(cli, &punctual, workflow, *wait).instrument(traces::span()).await;
     }
     let punctual = config.connect(cli).await?;
