@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual::{
     Punctual, Worker, WorkerBuilder,
     admin::Retention,
-    core::{Invalid, RetentionPolicy, StoreError},
+    core::{Create, Invalid, RetentionPolicy, StoreError},
 };
 use serde::Deserialize;
 
@@ -101,9 +101,10 @@ impl Config {
         url
     }
 
-    /// Connects to the store.
+    /// Connects to the store; creates it for commands that store something new.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
-        Ok(Punctual::connect(&self.store_url(cli)).await?)
+        let create = if cli.command.adds() { Create::InEmpty } else { Create::Nothing };
+        Ok(Punctual::connect_with(&self.store_url(cli), create).await?)
     }
 
     /// Connects to the store for a worker: waits while its server is read-only, such as a standby before its promotion.
@@ -118,7 +119,7 @@ impl Config {
         const RETRY_EVERY: Duration = Duration::from_secs(1);
         let mut is_logged = false;
         loop {
-            match Punctual::connect(&self.store_url(cli)).await {
+            match Punctual::connect_with(&self.store_url(cli), Create::InEmpty).await {
                 // The schema must be migrated first.
                 Err(punctual::Error::Store(error @ StoreError::ReadOnlyServer { .. })) => {
                     if !is_logged {

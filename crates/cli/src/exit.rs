@@ -1,8 +1,9 @@
 //! Exit codes, and the output of errors for people and scripts.
 
-use std::process::ExitCode;
+use std::{env, ffi::OsString, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
+use clap::error::ErrorKind;
 use punctual::{
     Error,
     core::{Invalid, StoreError, redact},
@@ -70,6 +71,33 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Prints the error of a command line that could not be parsed, or the help that it asked for; returns the exit code.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && wants_json(env::args_os()) {
+        return report(&Usage(usage_in_words(error)).into(), true);
+    }
+    // Errors are ignored: the reader may have left.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+}
+
+/// Whether a command line that could not be parsed asks for JSON.
+fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
+/// The error without the usage and the hints that follow it, on one line.
+fn usage_in_words(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing; --help lists all".to_owned();
+    }
+    let text = error.render().to_string();
+    let paragraphs = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    let line = |part: &str| part.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let text = paragraphs.map(line).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+}
+
 fn code_of(error: &anyhow::Error) -> u8 {
     if error.downcast_ref::<Usage>().is_some() || error.downcast_ref::<Invalid>().is_some() {
         return USAGE;
@@ -82,7 +110,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
     if let Some(error) = error.downcast_ref::<StartError>() {
         return match error {
-            StartError::Store(_) => STORE,
+            StartError::Store(error) => code_of_store(error),
             StartError::NoTokens(_) | StartError::NoTls(_) => REFUSED,
             StartError::BadCertificate { .. } | StartError::CannotListen { .. } => FAILED,
         };
@@ -95,26 +123,57 @@ fn code_of(error: &anyhow::Error) -> u8 {
             BackupError::Store(_) => STORE,
         };
     }
-    if error.downcast_ref::<StoreError>().is_some() {
-        return STORE;
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return code_of_store(error);
     }
     match error.downcast_ref::<Error>() {
-        Some(Error::Invalid(_) | Error::Store(StoreError::BadCursor(_))) => USAGE,
-        Some(
-            Error::NotFound(_)
-            | Error::NoSchedule(_)
-            | Error::NoWorkflow(_)
-            | Error::Store(StoreError::UnknownParent(_)),
-        ) => NOT_FOUND,
+        Some(Error::Invalid(_)) => USAGE,
+        Some(Error::NotFound(_) | Error::NoSchedule(_) | Error::NoWorkflow(_)) => NOT_FOUND,
         Some(
             Error::Refused(_)
             | Error::Owned { .. }
             | Error::NothingToRetry(_)
             | Error::LastAdmin(_)
-            | Error::TokensValid(_)
-            | Error::Store(StoreError::Superseded(_)),
+            | Error::TokensValid(_),
         ) => REFUSED,
-        Some(Error::Store(_)) => STORE,
+        Some(Error::Store(error)) => code_of_store(error),
         Some(Error::TimedOut { .. }) | None => FAILED,
+    }
+}
+
+fn code_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::InvalidUrl { .. } | StoreError::UnknownScheme { .. } | StoreError::BadCursor(_) => USAGE,
+        StoreError::UnknownParent(_) => NOT_FOUND,
+        StoreError::Superseded(_) => REFUSED,
+        _ => STORE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn an_error_of_the_command_line_is_one_line() {
+        for (line, expected) in [
+            ("punctual", "a command is missing; --help lists all"),
+            ("punctual enqueue", "the following required arguments were not provided: <NAME>"),
+            ("punctual jobs show", "the following required arguments were not provided: <ID>"),
+            ("punctual enqueue x --priority high", "invalid value 'high' for '--priority <PRIORITY>': invalid digit"),
+        ] {
+            let text = usage_in_words(&Cli::try_parse_from(line.split(' ')).unwrap_err());
+            assert!(text.starts_with(expected) && !text.contains('\n') && !text.contains("Usage"), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn json_is_an_option_only_before_a_double_dash() {
+        let wants = |line: &str| wants_json(line.split(' ').map(OsString::from));
+        assert!(wants("punctual stats --json --wrong"));
+        assert!(!wants("punctual stats --wrong") && !wants("punctual enqueue -- --json"));
     }
 }

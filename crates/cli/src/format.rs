@@ -103,6 +103,25 @@ pub(crate) fn status_style(status: Status) -> Style {
     Style::new().fg_color(Some(color))
 }
 
+/// A rounded number in few digits: `9,999`, `12.3k`, `10.0M`.
+pub(crate) fn roughly(count: u64) -> String {
+    match count {
+        0..10_000 => number(count),
+        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{:.1}G", count as f64 / 1e9),
+    }
+}
+
+/// A rate in few digits: `0/s`, `9.9/s`, `51.2k/s`.
+pub(crate) fn per_second(rate: f64) -> String {
+    match rate {
+        0.0 => "0/s".to_owned(),
+        ..10.0 => format!("{rate:.1}/s"),
+        _ => format!("{}/s", roughly(rate.round() as u64)),
+    }
+}
+
 /// Less important text.
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// Important text.
@@ -201,6 +220,12 @@ mod tests {
         assert_eq!(number(7), "7");
         assert_eq!(in_words(Duration::from_millis(42)), "42 ms");
         assert_eq!(in_words(Duration::from_secs(240)), "4 min");
+    }
+
+    #[test]
+    fn rates_and_counts_are_short() {
+        assert_eq!([0, 9_999, 12_345, 10_000_000].map(roughly), ["0", "9,999", "12.3k", "10.0M"]);
+        assert_eq!([0.0, 0.04, 9.94, 10.0, 51_200.0].map(per_second), ["0/s", "0.0/s", "9.9/s", "10/s", "51.2k/s"]);
     }
 
     #[test]

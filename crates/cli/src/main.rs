@@ -38,7 +38,10 @@ fn main() -> ExitCode {
         return code;
     }
     end_with_the_reader();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::report_usage(&error),
+    };
     let traces = start_log(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -1,8 +1,12 @@
 //! Lines of styled text, printed to the terminal or drawn on the screen of `top`.
 
-use std::fmt;
+use std::{
+    fmt,
+    io::{self, IsTerminal},
+};
 
 use anstyle::Style;
+use ratatui::crossterm::terminal;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A line: parts of text, each with a style.
@@ -39,6 +43,12 @@ pub(crate) fn print(lines: &[Line]) {
     for line in lines {
         anstream::println!("{line}");
     }
+}
+
+/// The width of the terminal that standard output is, in columns.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let columns = || terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    if io::stdout().is_terminal() { columns().filter(|columns| *columns > 0) } else { None }
 }
 
 /// Names and values, one line each.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Error, ManualClock, Store, StoreError};
+use punctual_core::{Create, Error, ManualClock, Store, StoreError};
 
 use crate::Punctual;
 
@@ -24,25 +24,40 @@ impl Punctual {
     /// `postgres://…?dispatch=redis://host:6379`. With `locks=redis://a,redis://b,redis://c`, a lock needs the
     /// agreement of a majority of these independent servers; with `lock_jobs=true`, the start of a job needs it, too.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        Ok(Self::new(open(url, None).await?))
+        Self::connect_with(url, Create::Anywhere).await
+    }
+
+    /// Opens the store at `url` as [`connect`](Self::connect) does, and creates no more than `create` allows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")]
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use punctual_client::Punctual;
+    /// use punctual_core::Create;
+    /// let absent = Punctual::connect_with("sqlite:no-such-file.db", Create::Nothing).await;
+    /// assert!(absent.unwrap_err().to_string().starts_with("no database at sqlite:no-such-file.db"));
+    /// # });
+    /// ```
+    pub async fn connect_with(url: &str, create: Create) -> Result<Self, Error> {
+        Ok(Self::new(open(url, create, None).await?))
     }
 
     /// Opens a store for tests: the store uses `clock`, which only the test advances, instead of the clock of the
     /// server or the machine.
     pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
-        Ok(Self::new(open(url, Some(clock)).await?))
+        Ok(Self::new(open(url, Create::Anywhere, Some(clock)).await?))
     }
 }
 
-async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
+async fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") if parted(url).1.address.is_some() => {
-            let reason = "dispatch is not supported by SQLite; expected a postgres:// store".to_owned();
-            Err(StoreError::Unreachable { store: "sqlite".to_owned(), reason })
+        Some("sqlite") if parted(url)?.1.address.is_some() => {
+            Err(invalid("sqlite", "dispatch is not supported by SQLite; expected a postgres:// store"))
         }
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
             let mut options: punctual_sql::sqlite::Options = url.parse()?;
+            options.create = create;
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }
@@ -50,8 +65,9 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         }
         #[cfg(feature = "postgres")]
         Some("postgres" | "postgresql") => {
-            let (url, dispatch) = parted(url);
+            let (url, dispatch) = parted(url)?;
             let mut options: punctual_sql::postgres::Options = url.parse()?;
+            options.create = create;
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }
@@ -62,7 +78,7 @@ async fn open(url: &str, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, S
         }
         #[cfg(feature = "sqlserver")]
         Some("sqlserver" | "mssql") => {
-            let mut options: punctual_sql::sqlserver::Options = url.parse()?;
+            let mut options = url.parse::<punctual_sql::sqlserver::Options>()?.create(create);
             if let Some(clock) = clock {
                 options = options.clock(clock);
             }
@@ -88,20 +104,30 @@ struct Dispatch {
 }
 
 /// Splits a URL into the URL of the store and the Redis settings.
-fn parted(url: &str) -> (String, Dispatch) {
+fn parted(url: &str) -> Result<(String, Dispatch), StoreError> {
     let mut dispatch = Dispatch::default();
-    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), dispatch) };
+    let Some((address, query)) = url.split_once('?') else { return Ok((url.to_owned(), dispatch)) };
     let mut rest = Vec::new();
     for setting in query.split('&') {
         match setting.split_once('=') {
             Some(("dispatch", address)) => dispatch.address = Some(address.to_owned()),
             Some(("locks", addresses)) => dispatch.locks = addresses.split(',').map(str::to_owned).collect(),
-            Some(("lock_jobs", value)) => dispatch.lock_jobs = value == "true",
+            Some(("lock_jobs", value)) => {
+                let wrong = || invalid("redis", &format!("lock_jobs: invalid value `{value}`: expected true or false"));
+                dispatch.lock_jobs = value.parse().map_err(|_| wrong())?;
+            }
             _ => rest.push(setting),
         }
     }
+    if dispatch.address.is_none() && (dispatch.lock_jobs || !dispatch.locks.is_empty()) {
+        return Err(invalid("redis", "locks and lock_jobs need dispatch, the URL of the Redis server"));
+    }
     let rest = rest.join("&");
-    (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch)
+    Ok((if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, dispatch))
+}
+
+fn invalid(store: &str, reason: &str) -> StoreError {
+    StoreError::InvalidUrl { store: store.to_owned(), reason: reason.to_owned() }
 }
 
 /// Opens a PostgreSQL database with Redis in front.
@@ -122,4 +148,25 @@ async fn dispatched(
 async fn dispatched(_: punctual_sql::postgres::Options, _: &str, _: &Dispatch) -> Result<Arc<dyn Store>, StoreError> {
     let reason = "this build does not support dispatch; build it with the feature `redis`".to_owned();
     Err(StoreError::Unreachable { store: "redis".to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_the_dispatcher_are_taken_out_of_the_url() {
+        let url = "postgres://h/db?schema=jobs&dispatch=redis://r&locks=redis://a,redis://b,redis://c&lock_jobs=true";
+        let (rest, dispatch) = parted(url).unwrap();
+        assert_eq!(rest, "postgres://h/db?schema=jobs");
+        assert_eq!((dispatch.address.as_deref(), dispatch.locks.len()), (Some("redis://r"), 3));
+        assert!(dispatch.lock_jobs);
+        for (settings, problem) in [
+            ("dispatch=redis://r&lock_jobs=yes", "lock_jobs: invalid value `yes`: expected true or false"),
+            ("locks=redis://a", "locks and lock_jobs need dispatch"),
+        ] {
+            let error = parted(&format!("postgres://h/db?{settings}")).unwrap_err();
+            assert!(error.to_string().contains(problem), "{error}");
+        }
+    }
 }

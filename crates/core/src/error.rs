@@ -3,9 +3,9 @@
 //! [`Invalid`] is bad input, [`Refused`] is a transition that the state machine forbids, [`StoreError`] is an error of
 //! an engine; [`Error`] is any of them, and the error type of the client and the administration.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
-use crate::{JobId, Status, TokenId, WorkflowId};
+use crate::{JobId, Status, TokenId, WorkflowId, time::in_words};
 
 /// An invalid input: the field, and the limit that it exceeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,33 @@ pub enum StoreError {
         /// Why, and what to do.
         reason: String,
     },
+    /// The URL of the store is invalid.
+    #[error("invalid store URL {store}: {reason}")]
+    InvalidUrl {
+        /// The URL as far as it could be read, without secrets.
+        store: String,
+        /// What is wrong, and what is expected.
+        reason: String,
+    },
+    /// The store does not exist, and was not to be created.
+    #[error("no {missing} at {store}: create it with `punctual migrate` or `punctual up`")]
+    Absent {
+        /// The store, without secrets.
+        store: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The SQLite file holds tables of another program only, and was not to be shared with it. Nothing was added.
+    #[error(
+        "{store} belongs to another program: it has tables such as `{table}`, and none of Punctual; nothing was added. \
+         Choose another file, or share this one: `punctual migrate --alongside`"
+    )]
+    OtherProgram {
+        /// The store.
+        store: String,
+        /// A table of the other program.
+        table: String,
+    },
     /// This build has no engine for this URL scheme.
     #[error("unsupported store URL scheme `{scheme}`: expected {expected}; for example sqlite:punctual.db")]
     UnknownScheme {
@@ -77,7 +104,7 @@ pub enum StoreError {
         expected: String,
     },
     /// Another process kept the store locked for longer than the time limit.
-    #[error("the store was locked by another program for {waited_ms} ms; the operation is retried")]
+    #[error("{}; the operation is retried", busy(.waited_ms))]
     Busy {
         /// How long the operation waited.
         waited_ms: u64,
@@ -155,6 +182,17 @@ pub enum StoreError {
     Other(String),
 }
 
+fn waited(waited_ms: &u64) -> String {
+    in_words(Duration::from_millis(*waited_ms))
+}
+
+fn busy(waited_ms: &u64) -> String {
+    match waited_ms {
+        0 => "another transaction changed the same rows".to_owned(),
+        _ => format!("the store was locked by another program for {}", waited(waited_ms)),
+    }
+}
+
 impl StoreError {
     /// Whether the same call may succeed later without intervention.
     pub const fn is_transient(&self) -> bool {
@@ -208,7 +246,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The time limit of a wait expired first.
-    #[error("{job} was still {status} after {waited_ms} ms")]
+    #[error("{job} was still {status} after {}", waited(.waited_ms))]
     TimedOut {
         /// The job that was waited for.
         job: JobId,
@@ -228,7 +266,18 @@ mod tests {
         let (store, reason) = (String::new(), String::new());
         assert!(StoreError::Busy { waited_ms: 1 }.is_transient());
         assert!(StoreError::ReadOnlyServer { store, reason: reason.clone() }.is_transient());
+        assert!(!StoreError::InvalidUrl { store: String::new(), reason: reason.clone() }.is_transient());
         assert!(!StoreError::CorruptRow { row: "job".into(), reason }.is_transient());
         assert!(!StoreError::Other("anything".into()).is_transient());
+    }
+
+    #[test]
+    fn durations_are_written_for_people() {
+        let busy = |waited_ms| StoreError::Busy { waited_ms }.to_string();
+        assert_eq!(busy(60_000), "the store was locked by another program for 60 s; the operation is retried");
+        assert_eq!(busy(0), "another transaction changed the same rows; the operation is retried");
+        let job: JobId = "job_0190000000007000800000000000000a".parse().unwrap();
+        let late = Error::TimedOut { job, status: Status::Queued, waited_ms: 180_000 };
+        assert_eq!(late.to_string(), format!("{job} was still queued after 3 min"));
     }
 }

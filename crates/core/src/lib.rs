@@ -24,6 +24,7 @@
 //! | which values are redacted? | [`redact`] |
 //! | which measurements do reports use? | [`measure`] |
 //! | how are jobs moved between stores? | [`transfer`] |
+//! | which parameter of a store's URL was meant? | [`url_parameter`] |
 //! | which errors exist? | [`error`] |
 //! | ids, times, clocks, JSON, numbers, order of names | [`id`], [`time`], [`clock`], [`json`], [`number`], [`natural`] |
 //! | how does a server pass a result to a client that may have disconnected? | [`offer`] |
@@ -73,6 +74,7 @@ pub mod token;
 pub mod trace;
 pub mod transfer;
 pub mod unique;
+pub mod url_parameter;
 pub mod workflow;
 
 pub use change::{Change, Changed, Verb};
@@ -96,7 +98,7 @@ pub use settle::{Claim, Ending, Outcome, Retry, Settled, Settlement, settle};
 pub use spec::{JobOptions, Spec};
 pub use state::{AttemptStatus, Status};
 pub use store::{
-    AppliedMigration, ClaimRequest, Claimed, Count, Diagnostic, Enqueued, Heartbeat, History, Lock, Pending,
+    AppliedMigration, ClaimRequest, Claimed, Count, Create, Diagnostic, Enqueued, Heartbeat, History, Lock, Pending,
     ProgressReport, RetentionPolicy, Schema, Store, StoreInfo, StoreResult, Watch, WorkerRecord,
 };
 pub use time::Timestamp;

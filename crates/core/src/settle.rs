@@ -6,6 +6,7 @@ use crate::{
     AttemptId, AttemptStatus, Job, JobError, Json, Status, StoreError, Timestamp, WorkerId,
     job::{E_DATA, E_LOST, E_TIMEOUT},
     limits, retry,
+    time::Span,
 };
 
 /// A job that a worker has claimed.
@@ -241,7 +242,7 @@ pub fn settle(claim: &Claim, outcome: Outcome, roll: f64) -> Settlement {
             (AttemptStatus::Failed, after_failure(job, retry, roll), Some(fault), None)
         }
         Outcome::TimedOut => {
-            let message = format!("the attempt took longer than its timeout of {} ms", job.spec.timeout.as_millis());
+            let message = format!("the attempt took longer than its timeout of {}", Span(job.spec.timeout));
             let fault = JobError::coded(E_TIMEOUT, message);
             (AttemptStatus::TimedOut, after_failure(job, Retry::ByPolicy, roll), Some(fault), None)
         }

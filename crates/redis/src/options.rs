@@ -25,7 +25,7 @@ impl From<Address> for Options {
 
 impl Options {
     pub(crate) fn check(&self) -> StoreResult<()> {
-        let bad = |reason: &str| StoreError::Unreachable { store: "redis".to_owned(), reason: reason.to_owned() };
+        let bad = |reason: &str| StoreError::InvalidUrl { store: "redis".to_owned(), reason: reason.to_owned() };
         if self.lock_jobs && self.locks.is_empty() {
             return Err(bad("lock_jobs needs locks: the addresses of the servers on which jobs are locked"));
         }

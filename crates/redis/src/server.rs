@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
-use punctual_core::{StoreError, StoreResult};
+use punctual_core::{StoreError, StoreResult, url_parameter};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
     RedisFuture, RedisResult, ScriptInvocation, Value,
@@ -20,6 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout for a complete connection: sentinels are queried first, and a login follows.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The parameters of a URL.
+const PARAMETERS: [&str; 1] = ["protocol"];
 /// Idle time after which a connection is probed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
@@ -66,11 +68,24 @@ impl fmt::Debug for Address {
     }
 }
 
+/// Refuses parameters that the driver would ignore.
+fn check_parameters(url: &str) -> Result<(), String> {
+    let query = url.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+        let name = setting.split('=').next().unwrap_or(setting);
+        if !PARAMETERS.contains(&name) {
+            return Err(url_parameter::unknown(name, &PARAMETERS));
+        }
+    }
+    Ok(())
+}
+
 impl FromStr for Address {
     type Err = StoreError;
 
     fn from_str(text: &str) -> Result<Self, StoreError> {
-        let bad = |reason: String| StoreError::Unreachable { store: "redis".to_owned(), reason };
+        let bad = |reason: String| StoreError::InvalidUrl { store: "redis".to_owned(), reason };
+        check_parameters(text).map_err(bad)?;
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(bad("expected redis://, rediss://, redis+cluster:// or redis+sentinel://".into()));
         };
@@ -320,4 +335,26 @@ pub(crate) async fn info(server: &Server, chapter: &str) -> RedisResult<HashMap<
 pub(crate) async fn version(server: &Server) -> StoreResult<String> {
     let info = info(server, "server").await.map_err(|error| store_error(server.address(), &error))?;
     Ok(info.get("valkey_version").or(info.get("redis_version")).cloned().unwrap_or_else(|| "unknown".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_parameter_is_refused_without_the_password() {
+        for (url, problem) in [
+            ("redis://:secret@h:6379?protocl=resp3", "unknown parameter `protocl`: did you mean `protocol`?"),
+            ("redis://:secret@h/0?db=2", "unknown parameter `db`: expected protocol"),
+            ("redis://:sec?ret@h/0", "invalid parameter: expected NAME=VALUE"),
+        ] {
+            let error = url.parse::<Address>().unwrap_err();
+            assert!(matches!(error, StoreError::InvalidUrl { .. }), "{error}");
+            let error = error.to_string();
+            assert!(error.contains(problem) && !error.contains("sec"), "{url}: {error}");
+        }
+        assert!("redis://h:6379/0?protocol=resp3".parse::<Address>().is_ok());
+    }
 }

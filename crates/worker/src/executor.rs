@@ -8,6 +8,7 @@ use punctual_core::{
     Claim, JobError, Outcome, Retry,
     job::{E_LOST, E_PANIC},
     settle,
+    time::in_words,
 };
 use tokio::time::{self, Instant};
 use tracing::{Instrument, Span};
@@ -176,10 +177,12 @@ async fn stop(shared: &Shared, ctx: &Context, execution: &Execution, handler: Ha
         () = shared.grace_over() => {}
         () = lease_over(execution), if !was_over => {}
     }
-    let (job, attempt, waited_ms) = (ctx.id(), execution.attempt(), stop_requested_at.elapsed().as_millis() as u64);
+    let (job, attempt, waited) = (ctx.id(), execution.attempt(), stop_requested_at.elapsed());
+    let waited_ms = waited.as_millis() as u64;
     tracing::warn!(%job, %attempt, waited_ms, "the handler was still running after its grace period");
     ctx.warn(format!(
-        "the handler was still running {waited_ms} ms after it was asked to stop; the worker no longer waits for it"
+        "the handler was still running {} after it was asked to stop; the worker no longer waits for it",
+        in_words(waited)
     ));
 }
 

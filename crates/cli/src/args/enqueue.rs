@@ -35,7 +35,8 @@ impl From<OnConflict> for input::OnConflict {
 #[derive(Debug, Args)]
 #[command(
     after_help = "A line of --file is an object: {\"name\": \"resize\", \"payload\": {…}, \"queue\": \"images\", \
-    \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}"
+    \"priority\": 9, \"in\": \"5m\", \"key\": \"k\", \"user\": \"u\", \"tags\": [\"t\"], \"max_attempts\": 5, \"timeout\": \"30s\"}\n\
+    Options such as --queue and --in are defaults: they apply to the lines without a value of their own."
 )]
 pub(crate) struct Enqueue {
     /// Job name

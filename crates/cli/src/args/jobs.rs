@@ -33,7 +33,7 @@ pub(crate) enum Jobs {
 pub(crate) struct ListJobs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// Maximum number of rows
+    /// Maximum number of rows; more than 1000 are read page by page
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
     /// Cursor: the `next` of the previous page

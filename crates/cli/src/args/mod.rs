@@ -32,6 +32,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
+    The store is created by up, serve, work, migrate, and commands that add to it: enqueue, workflows submit,\n\
+    schedules put, queues limit, queues defaults, tokens create, and the target of move.\n\
     Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug prints details,\n\
     PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
 pub(crate) struct Cli {
@@ -52,7 +54,7 @@ pub(crate) struct Cli {
     /// Configuration file [default: punctual.toml, if it exists]
     #[arg(long, global = true, env = "PUNCTUAL_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print JSON instead of tables
+    /// Print one JSON document instead of text; errors too are JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -99,8 +101,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Run retention now: delete finished jobs past their time, purge deleted ones
     Cleanup,
-    /// Migrate the store's schema and show its version
-    Migrate,
+    /// Create the store or migrate its schema, and show its version
+    Migrate(Migrate),
     /// Move everything from one store to another: jobs with their histories, schedules, queues, workflows, tokens
     Move(Move),
     /// Back up a SQLite store to a file, also while processes use it
@@ -129,6 +131,25 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Whether the command stores something new, and so creates a store that does not exist. A command that reads or
+    /// changes what exists is in the wrong folder then. Limits, schedules and tokens are stored before the first start:
+    /// without a token, a server does not listen on other addresses.
+    pub(crate) const fn adds(&self) -> bool {
+        matches!(
+            self,
+            Self::Up(_)
+                | Self::Serve(_)
+                | Self::Work(_)
+                | Self::Enqueue(_)
+                | Self::Schedules(Schedules::Put(_))
+                | Self::Workflows(Workflows::Submit { .. })
+                | Self::Queues(Queues::Limit { .. } | Queues::Defaults { .. })
+                | Self::Tokens(TokensCommand::Create { .. })
+        )
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
     /// List workers with their queues and running jobs
@@ -144,6 +165,13 @@ pub(crate) enum LocksCommand {
         /// Lock name
         name: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Share a SQLite file with another program: add Punctual's tables to those that it has
+    #[arg(long)]
+    pub(crate) alongside: bool,
 }
 
 #[derive(Debug, Args)]

@@ -63,7 +63,7 @@ pub(crate) enum Schedules {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListSchedules {
-    /// Maximum number of rows
+    /// Maximum number of rows, at most 1000
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
     /// Cursor: the `next` of the previous page

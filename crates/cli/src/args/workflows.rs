@@ -55,7 +55,7 @@ pub(crate) enum Workflows {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListWorkflows {
-    /// Maximum number of rows
+    /// Maximum number of rows, at most 200
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
     /// Cursor: the `next` of the previous page

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     args::{Bench, BenchScenario, Cli},
     config::Config,
+    format,
     output::{print_json, progress_bar},
     table::{Cell, Table},
 };
@@ -54,7 +55,10 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Bench) -> Result<()> 
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:.3}", number.as_f64().unwrap_or_default()),
+        Value::Number(number) => match number.as_f64().unwrap_or_default() {
+            whole if whole.fract() == 0.0 && whole >= 0.0 => format::number(whole as u64),
+            fraction => format!("{fraction:.3}"),
+        },
         other => other.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use punctual::{
-    Json, ParentResults, Punctual, Status,
+    Enqueued, Json, ParentResults, Punctual, Status,
     admin::JobView,
     core::{limits, time::When},
     input::{JobInput, UniqueInput},
@@ -16,6 +16,7 @@ use punctual::{
 
 use crate::{
     args::{Cli, Enqueue},
+    commands::file_defaults,
     config::{Config, actor, parse_json},
     exit::Usage,
     output::{print_json, progress_bar},
@@ -27,7 +28,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     match &args.file {
-        Some(path) => many(cli, config, path).await,
+        Some(path) => many(cli, config, path, input(args)?).await,
         None => one(cli, config, args).await,
     }
 }
@@ -50,9 +51,10 @@ fn unique(args: &Enqueue) -> Option<UniqueInput> {
     (!is_plain).then_some(line)
 }
 
-async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
+/// The job that the options describe; with `--file`, the defaults of its lines.
+fn input(args: &Enqueue) -> Result<JobInput> {
     let payload: Option<Json> = args.payload.as_deref().map(|text| parse_json("payload", text)).transpose()?;
-    let line = JobInput {
+    Ok(JobInput {
         name: args.name.clone().unwrap_or_default(),
         payload,
         queue: args.queue.clone(),
@@ -78,8 +80,11 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         after: args.after.iter().map(ToString::to_string).collect(),
         on_parent_failure: args.on_parent_failure,
         parent_results: ParentResults::default(),
-    };
-    let draft = line.draft()?.created_by(actor());
+    })
+}
+
+async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
+    let draft = input(args)?.draft()?.created_by(actor());
     let punctual = config.connect(cli).await?.continuing(traces::given());
     let enqueued = punctual.enqueue(draft).await?;
     if cli.json && !args.wait {
@@ -87,13 +92,13 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     }
     if !cli.json {
         println!("{}", enqueued.id);
+        if enqueued.updated {
+            eprintln!("already enqueued; updated");
+        } else if enqueued.existing {
+            eprintln!("already enqueued");
+        }
+        warn_without_worker(&punctual, enqueued.id).await;
     }
-    if enqueued.updated {
-        eprintln!("already enqueued; updated");
-    } else if enqueued.existing {
-        eprintln!("already enqueued");
-    }
-    warn_without_worker(&punctual, enqueued.id).await;
     if !args.wait {
         return Ok(());
     }
@@ -122,11 +127,11 @@ async fn warn_without_worker(punctual: &Punctual, id: punctual::JobId) {
 
 /// Enqueues the jobs of a file. All lines are checked before the first is stored, so that an invalid line stores
 /// nothing.
-async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
+async fn many(cli: &Cli, config: &Config, path: &Path, defaults: JobInput) -> Result<()> {
     let lines = read_lines(path)?;
     let drafts = lines.into_iter().map(|(number, text)| {
-        let line: JobInput = serde_json::from_str(&text)
-            .map_err(|error| Usage(format!("line {number}: {error}; nothing was enqueued")))?;
+        let line = file_defaults::parse(&text, &defaults)
+            .map_err(|problem| Usage(format!("line {number}, {problem}; nothing was enqueued")))?;
         let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
         Ok((number, draft.created_by(actor())))
     });
@@ -141,8 +146,7 @@ async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
     let bar = progress_bar(cli.json);
     bar.set_length(jobs.len() as u64);
     bar.set_message("enqueued");
-    let mut out = std::io::BufWriter::new(std::io::stdout());
-    let mut all = Vec::new();
+    let (mut ids, mut all) = (Some(std::io::BufWriter::new(std::io::stdout())), Vec::new());
     for batch in jobs.chunks(limits::BATCH_MAX_JOBS) {
         let enqueued = punctual.store().enqueue(batch.to_vec()).await.map_err(punctual::Error::from)?;
         bar.inc(enqueued.len() as u64);
@@ -150,13 +154,25 @@ async fn many(cli: &Cli, config: &Config, path: &Path) -> Result<()> {
             all.extend(enqueued);
             continue;
         }
-        for one in enqueued {
-            writeln!(out, "{}", one.id)?;
-        }
+        // All jobs are enqueued, also after the reader of the ids, such as `head`, has left.
+        let written = ids.as_mut().map_or(Ok(()), |out| write_ids(out, &enqueued));
+        ids = if is_open(written)? { ids } else { None };
     }
     bar.finish_and_clear();
-    out.flush()?;
+    is_open(ids.as_mut().map_or(Ok(()), Write::flush))?;
     if cli.json { print_json(&serde_json::json!({ "jobs": all })) } else { Ok(()) }
+}
+
+fn write_ids(out: &mut impl Write, enqueued: &[Enqueued]) -> std::io::Result<()> {
+    enqueued.iter().try_for_each(|one| writeln!(out, "{}", one.id))
+}
+
+/// Whether the reader of the output is there.
+fn is_open(written: std::io::Result<()>) -> Result<bool> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("cannot write to standard output"),
+    }
 }
 
 fn read_lines(path: &Path) -> Result<Vec<(usize, String)>> {

@@ -19,7 +19,7 @@ use crate::{
     config::{Config, actor},
     exit::Usage,
     format::{self, DIM},
-    output::{print_json, progress_bar},
+    output::{Results, print_json, progress_bar},
     table::{Cell, Table},
 };
 
@@ -86,7 +86,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) ->
 
 /// Prints jobs as a table.
 pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
-    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIORITY", "ATTEMPT", "TIME", "NOTE"]);
+    let mut table = Table::new(["ID", "NAME", "QUEUE", "STATUS", "PRIORITY", "ATTEMPT", "TIME", "NOTE"])
+        .optional(&["PRIORITY", "ATTEMPT", "NOTE", "QUEUE"]);
     for job in jobs {
         let when = job.finished_at.or(job.started_at).unwrap_or(job.run_at);
         let when = if job.status.is_timed() { job.run_at } else { when };
@@ -117,7 +118,7 @@ async fn act(cli: &Cli, punctual: &Punctual, verb: Verb, selection: &Selection) 
 
 /// Acts on every job, even after an error; the first error decides the exit code.
 async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection) -> Result<()> {
-    let (mut done, mut first_error) = (Vec::new(), None);
+    let (mut results, mut first_error) = (Results::new(cli.json, "jobs"), None);
     for id in &selection.ids {
         let result = match verb {
             Verb::Retry => admin.retry(*id).await.map(|()| "will run again".to_owned()),
@@ -129,16 +130,18 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection
             }),
         };
         match result {
-            Ok(action) if cli.json => done.push(json!({"id": id, "done": action})),
-            Ok(action) => println!("{id} {action}"),
-            Err(error) if first_error.is_none() => first_error = Some(error),
-            Err(error) => eprintln!("{error}"),
+            Ok(action) => results.add(json!({"id": id, "done": action}), &format!("{id} {action}")),
+            Err(error) => {
+                if cli.json {
+                    results.add(json!({"id": id, "error": error.to_string()}), "");
+                } else if first_error.is_some() {
+                    eprintln!("{error}");
+                }
+                first_error = first_error.or(Some(error));
+            }
         }
     }
-    if cli.json {
-        print_json(&json!({ "jobs": done }))?;
-    }
-    first_error.map_or(Ok(()), |error: Error| Err(error.into()))
+    results.end(first_error.map_or(Ok(()), |error: Error| Err(error.into())))
 }
 
 /// A change of all jobs that match a filter.
@@ -154,7 +157,7 @@ async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selecti
         return if cli.json { print_json(&preview) } else { print_preview(&preview, verb, punctual.store().now()) };
     }
     if preview.count > 0 && !selection.yes {
-        confirm(&preview, verb, punctual.store().now())?;
+        confirm(cli, &preview, verb, punctual.store().now())?;
     }
     let bar = progress_bar(cli.json);
     bar.set_length(preview.count);
@@ -184,8 +187,8 @@ fn print_preview(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Res
 }
 
 /// Asks for confirmation on a terminal; scripts must pass `--yes`.
-fn confirm(preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
-    if !std::io::stdin().is_terminal() {
+fn confirm(cli: &Cli, preview: &Preview, verb: Verb, now: punctual::Timestamp) -> Result<()> {
+    if cli.json || !std::io::stdin().is_terminal() {
         let count = format::number(preview.count);
         return Err(Usage(format!(
             "{verb} would change {count} jobs; confirm with --yes, or show them with --dry-run"

@@ -46,10 +46,10 @@ impl LocalWorkers {
     }
 
     /// Stops gracefully, or at once after an error that [`failed`](Self::failed) returned.
-    pub(crate) async fn end(self, ended: Result<()>) -> Result<()> {
+    pub(crate) async fn end(self, ended: Result<()>, json: bool) -> Result<()> {
         match (self, &ended) {
-            (Self::Worker(worker), Ok(())) => return work::stop(worker).await,
-            (Self::Processes(supervisor), Ok(())) => return stop_processes(supervisor).await,
+            (Self::Worker(worker), Ok(())) => return work::stop(worker, json).await,
+            (Self::Processes(supervisor), Ok(())) => return stop_processes(supervisor, json).await,
             (Self::Worker(worker), Err(_)) => drop(worker.stop_now().await),
             (Self::Processes(supervisor), Err(_)) => drop(supervisor.stop(std::future::ready(())).await),
         }
@@ -58,10 +58,9 @@ impl LocalWorkers {
 }
 
 /// Stops all processes gracefully; a second signal stops them at once.
-async fn stop_processes(supervisor: RunningSupervisor) -> Result<()> {
+async fn stop_processes(supervisor: RunningSupervisor, json: bool) -> Result<()> {
     let (Stats { running, .. }, again) = (supervisor.stats(), work::stop_signal()?);
     eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
     let stats = supervisor.stop(again).await;
-    work::print_done("all worker processes", stats);
-    Ok(())
+    work::print_done("all worker processes", stats, json)
 }

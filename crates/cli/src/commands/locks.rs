@@ -9,7 +9,7 @@ use crate::{
     config::{Config, actor},
     exit::NotFound,
     format::{self, DIM},
-    output::print_json,
+    output::{print_json, print_result},
     table::{Cell, Table},
 };
 
@@ -18,16 +18,15 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &LocksCommand) -> Resu
     let admin = punctual.admin(actor());
     match args {
         LocksCommand::List => list(cli, &punctual, &admin).await,
-        LocksCommand::Release { name } => release(&admin, name).await,
+        LocksCommand::Release { name } => release(cli, &admin, name).await,
     }
 }
 
-async fn release(admin: &Admin, name: &str) -> Result<()> {
+async fn release(cli: &Cli, admin: &Admin, name: &str) -> Result<()> {
     if !admin.unlock(name).await? {
         return Err(NotFound(format!("lock {name} is not held; `punctual locks list` lists those that are")).into());
     }
-    println!("{name} released");
-    Ok(())
+    print_result(cli.json, &json!({"lock": name, "released": true}), &format!("{name} released"))
 }
 
 async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin) -> Result<()> {

@@ -1,18 +1,20 @@
 //! `punctual migrate`: migrates the store's schema.
 
 use anyhow::Result;
+use punctual::{Punctual, core::Create};
 
 use crate::{
-    args::Cli,
+    args::{Cli, Migrate},
     config::Config,
     format,
     output::print_json,
     table::{Cell, Table},
 };
 
-pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
+pub(crate) async fn run(cli: &Cli, config: &Config, args: &Migrate) -> Result<()> {
     // Connecting migrates the schema, under the store's lock.
-    let punctual = config.connect(cli).await?;
+    let create = if args.alongside { Create::Anywhere } else { Create::InEmpty };
+    let punctual = Punctual::connect_with(&config.store_url(cli), create).await?;
     let schema = punctual.store().schema().await.map_err(punctual::Error::from)?;
     if cli.json {
         return print_json(&schema);

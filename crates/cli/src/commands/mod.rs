@@ -7,6 +7,7 @@ mod cleanup;
 mod demo;
 mod doctor;
 mod enqueue;
+mod file_defaults;
 mod health;
 mod http;
 mod jobs;
@@ -33,11 +34,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory;
+use clap_complete::Shell;
+use serde_json::json;
 use tracing::Instrument;
 
 use crate::{
     args::{Cli, Command, WorkersCommand},
     config::Config,
+    output::{print_document, print_json},
     top, traces,
 };
 
@@ -60,7 +64,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,
         Command::Cleanup => cleanup::run(&cli, &config).await?,
-        Command::Migrate => migrate::run(&cli, &config).await?,
+        Command::Migrate(args) => migrate::run(&cli, &config, args).await?,
         Command::Move(args) => move_store::run(&cli, args).await?,
         Command::Backup(args) => backup::run(&cli, &config, args).await?,
         Command::Restore(args) => restore::run(&cli, &config, args).await?,
@@ -68,10 +72,16 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Health(args) => health::run(&cli, args).await?,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,
-        Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
-        }
+        Command::Completions { shell } => completions(&cli, *shell)?,
         Command::Man { folder } => man::run(folder)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn completions(cli: &Cli, shell: Shell) -> Result<()> {
+    // Into memory: the generator panics if a write fails.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);
+    let script = String::from_utf8(script)?;
+    if cli.json { print_json(&json!({"shell": shell.to_string(), "script": script})) } else { print_document(&script) }
 }

@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 use punctual::{
     Punctual,
     admin::is_live,
-    core::transfer::{self, Transferred},
+    core::{
+        Create,
+        transfer::{self, Transferred},
+    },
 };
 use serde_json::json;
 
@@ -19,7 +22,8 @@ use crate::{
 
 pub(crate) async fn run(cli: &Cli, args: &Move) -> Result<()> {
     check_file(&args.from)?;
-    let (from, to) = (Punctual::connect(&args.from).await?, Punctual::connect(&args.to).await?);
+    let from = Punctual::connect_with(&args.from, Create::Nothing).await?;
+    let to = Punctual::connect_with(&args.to, Create::InEmpty).await?;
     check(&from, &to, args).await?;
     let bar = progress_bar(cli.json);
     bar.set_length(jobs_in(&from).await?);

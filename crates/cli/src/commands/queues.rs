@@ -14,7 +14,7 @@ use crate::{
     config::{Config, actor},
     exit::NotFound,
     format::{self, BOLD, DIM, status_style},
-    output::print_json,
+    output::{Results, print_json, print_result},
     table::{Cell, Table},
     text::{self, Line},
 };
@@ -25,33 +25,39 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
     match args {
         Queues::List => list(cli, &admin).await,
         Queues::Show { name } => show(cli, &punctual, &admin, name).await,
-        Queues::Pause { queues } => {
-            for name in named(&admin, queues).await? {
-                admin.pause_queue(&name).await?;
-                println!("{name} paused");
-            }
-            Ok(())
-        }
-        Queues::Resume { queues } => {
-            for name in named(&admin, queues).await? {
-                admin.resume_queue(&name).await?;
-                println!("{name} resumed");
-            }
-            Ok(())
-        }
+        Queues::Pause { queues } => set_paused(cli, &admin, queues, true).await,
+        Queues::Resume { queues } => set_paused(cli, &admin, queues, false).await,
         Queues::Defaults { name, defaults } => {
             admin.set_queue_defaults(name, defaults.clone().input().defaults()?).await?;
-            let defaults = admin.queue(name).await?.queue.settings.defaults;
-            println!("{name}: {}", defaults_in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
-            Ok(())
+            let queue = admin.queue(name).await?.queue;
+            let defaults = defaults_in_words(&queue.settings.defaults).unwrap_or_else(|| "no defaults".to_owned());
+            print_result(cli.json, &queue, &format!("{name}: {defaults}"))
         }
         Queues::Limit { name, changes } => {
             admin.change_queue_limits(name, |limits| changes.apply(limits)).await?;
-            let limits = admin.queue(name).await?.queue.settings.limits;
-            println!("{name}: {}", limits_in_words(&limits).unwrap_or_else(|| "no limits".to_owned()));
-            Ok(())
+            let queue = admin.queue(name).await?.queue;
+            let limits = limits_in_words(&queue.settings.limits).unwrap_or_else(|| "no limits".to_owned());
+            print_result(cli.json, &queue, &format!("{name}: {limits}"))
         }
     }
+}
+
+async fn set_paused(cli: &Cli, admin: &Admin, queues: &[String], paused: bool) -> Result<()> {
+    let (names, mut results) = (named(admin, queues).await?, Results::new(cli.json, "queues"));
+    let done = async {
+        for name in names {
+            if paused {
+                admin.pause_queue(&name).await?
+            } else {
+                admin.resume_queue(&name).await?
+            }
+            let state = if paused { "paused" } else { "resumed" };
+            results.add(json!({"name": name, "paused": paused}), &format!("{name} {state}"));
+        }
+        anyhow::Ok(())
+    };
+    let done = done.await;
+    results.end(done)
 }
 
 /// The named queues; a pattern is replaced by the existing queues that match it.
@@ -93,7 +99,8 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         "WORKERS",
         "LIMITS",
         "DEFAULTS",
-    ]);
+    ])
+    .optional(&["DEFAULTS", "LIMITS", "SCHEDULED", "WAITING", "RETRYING", "WORKERS"]);
     for queue in &queues {
         let count = |status: Status| Cell::number(queue.jobs.get(&status).copied().unwrap_or(0));
         table.row([

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use punctual::{
-    Admin, Draft, Punctual, Recurring, Status, Timestamp,
+    Admin, Draft, Error, Punctual, Recurring, Status, Timestamp,
     admin::{Put, ScheduleView},
     core::{Clock, Invalid, SystemClock, limits},
 };
@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::{
     args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
     config::{Config, actor},
-    exit::Usage,
+    exit::Refusal,
     format::{self, BOLD, DIM, status_style},
-    output::print_json,
+    output::{Results, print_json, print_result},
     table::{Cell, Table},
     text,
 };
@@ -34,44 +34,79 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         Schedules::Show { name } => show(cli, &punctual, &admin, name).await,
         Schedules::Put(args) => put(cli, &punctual, &admin, args).await,
         Schedules::Pause { names } => {
-            for name in names {
-                admin.pause_schedule(name).await?;
-                println!("{name} paused");
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = pause(&admin, names, &mut results).await;
+            results.end(done)
         }
         Schedules::Resume { names } => {
-            for name in names {
-                admin.resume_schedule(name).await?;
-                let next = admin.schedule(name, 0).await?.schedule.next_run_at;
-                println!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = resume(&punctual, &admin, names, &mut results).await;
+            results.end(done)
         }
         Schedules::Trigger { name } => {
-            println!("{}", admin.trigger_schedule(name).await?);
-            Ok(())
+            let id = admin.trigger_schedule(name).await?;
+            print_result(cli.json, &json!({ "job": id }), &id.to_string())
         }
         Schedules::Backfill(args) => backfill(cli, &punctual, &admin, args).await,
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
             if let Some(problem) = detail.schedule.problem {
-                return Err(Usage(format!("the schedule {} is broken: {problem}", detail.schedule.name)).into());
+                return Err(broken(&detail.schedule.name, &problem));
             }
             preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
         }
         Schedules::Delete { names } => {
-            for name in names {
-                let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
-                admin.delete_schedule(name).await?;
-                println!("{name} deleted");
-                if let Some(owner) = owner {
-                    eprintln!("note: {owner} defines it, and creates it again at its next start");
-                }
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "schedules");
+            let done = delete(cli, &admin, names, &mut results).await;
+            results.end(done)
         }
     }
+}
+
+/// The error for a stored schedule that cannot be evaluated: the command line is not wrong.
+fn broken(name: &str, problem: &str) -> anyhow::Error {
+    Refusal(format!("the schedule {name} is broken: {problem}; define it again: punctual schedules put {name} …"))
+        .into()
+}
+
+/// An error of an action that evaluates a stored schedule.
+fn of_stored(name: &str, error: Error) -> anyhow::Error {
+    match &error {
+        Error::Invalid(invalid) if ["cron", "zone", "definition"].contains(&invalid.field) => {
+            broken(name, &invalid.to_string())
+        }
+        _ => error.into(),
+    }
+}
+
+async fn pause(admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        admin.pause_schedule(name).await?;
+        results.add(json!({"name": name, "enabled": false}), &format!("{name} paused"));
+    }
+    Ok(())
+}
+
+async fn resume(punctual: &Punctual, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        admin.resume_schedule(name).await.map_err(|error| of_stored(name, error))?;
+        let next = admin.schedule(name, 0).await?.schedule.next_run_at;
+        let text = format!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
+        results.add(json!({"name": name, "enabled": true, "next_run_at": next}), &text);
+    }
+    Ok(())
+}
+
+async fn delete(cli: &Cli, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+    for name in names {
+        let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
+        admin.delete_schedule(name).await?;
+        results.add(json!({"name": name, "deleted": true, "owner": owner}), &format!("{name} deleted"));
+        if let Some(owner) = owner.filter(|_| !cli.json) {
+            eprintln!("note: {owner} defines it, and creates it again at its next start");
+        }
+    }
+    Ok(())
 }
 
 async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedules) -> Result<()> {
@@ -84,7 +119,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedule
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"]);
+    let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"])
+        .optional(&["AT", "LAST RUN", "DESCRIPTION", "ZONE", "JOB"]);
     for schedule in page.schedules {
         table.row([
             Cell::new(schedule.name.clone()),
@@ -215,14 +251,14 @@ async fn backfill(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &Backfill
     let (name, now) = (&args.name, punctual.store().now());
     let (since, until) = (args.since.from(now), args.until.from(now));
     if args.dry_run {
-        let runs = admin.preview_backfill(name, since, until).await?;
+        let runs = admin.preview_backfill(name, since, until).await.map_err(|error| of_stored(name, error))?;
         if cli.json {
             return print_json(&json!({ "occurrences": runs }));
         }
         runs.iter().for_each(|at| println!("{}", minute(*at)));
         return Ok(());
     }
-    let filled = admin.backfill_schedule(name, since, until).await?;
+    let filled = admin.backfill_schedule(name, since, until).await.map_err(|error| of_stored(name, error))?;
     if cli.json {
         return print_json(&filled);
     }

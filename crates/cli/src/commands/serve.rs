@@ -48,7 +48,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
         Ok(workers)
     };
     let ended = match LocalWorkers::start(&punctual, &mut stop_signal, make).await {
-        Ok(Some(workers)) => work_until(stop_signal, workers).await,
+        Ok(Some(workers)) => work_until(stop_signal, workers, cli.json).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -57,12 +57,12 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
 }
 
 /// Works until the stop signal, or until no worker can continue.
-async fn work_until(stop_signal: impl Future<Output = ()>, mut workers: LocalWorkers) -> Result<()> {
+async fn work_until(stop_signal: impl Future<Output = ()>, mut workers: LocalWorkers, json: bool) -> Result<()> {
     let ended = tokio::select! {
         () = stop_signal => Ok(()),
         error = workers.failed() => Err(error),
     };
-    workers.end(ended).await
+    workers.end(ended, json).await
 }
 
 /// Worker processes to start.

@@ -9,7 +9,7 @@ use crate::{
     config::{Config, actor},
     exit::NotFound,
     format::{self, DIM},
-    output::print_json,
+    output::{print_json, print_result},
     table::{Cell, Table},
 };
 
@@ -58,13 +58,14 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Res
             if !admin.revoke_token(*id, *allow_last_admin).await? {
                 return Err(NotFound(format!("token {id} not found; `punctual tokens list` lists all")).into());
             }
-            println!("{id} is revoked; servers refuse it within a second");
+            let text = format!("{id} is revoked; servers refuse it within a second");
+            print_result(cli.json, &json!({"token": id, "revoked": true}), &text)?;
         }
         TokensCommand::Open => {
             admin.open_access().await?;
-            println!(
-                "the store is open: servers on loopback addresses accept requests without a token until the next one is created"
-            );
+            let text = "the store is open: servers on loopback addresses accept requests without a token until the \
+                        next one is created";
+            print_result(cli.json, &json!({"access": "open"}), text)?;
         }
     }
     Ok(())

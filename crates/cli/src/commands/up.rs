@@ -46,7 +46,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
         Ok(workers)
     };
     let ended = match LocalWorkers::start(&punctual, &mut stop_signal, make).await {
-        Ok(Some(workers)) => show_until(stop_signal, workers, &punctual).await,
+        Ok(Some(workers)) => show_until(stop_signal, workers, &punctual, cli.json).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -59,6 +59,7 @@ async fn show_until(
     stop_signal: impl Future<Output = ()>,
     mut workers: LocalWorkers,
     punctual: &Punctual,
+    json: bool,
 ) -> Result<()> {
     let (line, admin) = (status_line(), punctual.admin(crate::config::actor()));
     format::keep_below_log(&line);
@@ -69,7 +70,7 @@ async fn show_until(
         error = workers.failed() => Err(error),
     };
     line.finish_and_clear();
-    workers.end(ended).await
+    workers.end(ended, json).await
 }
 
 fn greet(config: &Config, punctual: &Punctual, server: Option<&RunningServer>) {

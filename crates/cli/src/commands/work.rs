@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use punctual::{RunningWorker, Stats, Supervised};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
@@ -9,6 +10,7 @@ use crate::{
     config::Config,
     exit::Usage,
     format,
+    output::print_json,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
@@ -35,7 +37,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
             return Err(error.into());
         }
     }
-    stop(worker).await
+    stop(worker, cli.json).await
 }
 
 /// A worker process of a supervisor, which has prepared the store and requests the stop.
@@ -72,7 +74,7 @@ pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
 }
 
 /// Drains the worker; a second signal stops it at once.
-pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
+pub(crate) async fn stop(worker: RunningWorker, json: bool) -> Result<()> {
     let (running, id, again) = (worker.stats().running, worker.id(), stop_signal()?);
     if running > 0 {
         eprintln!("draining: {} jobs are running; interrupt again to end now", format::number(running));
@@ -81,13 +83,17 @@ pub(crate) async fn stop(worker: RunningWorker) -> Result<()> {
         stats = worker.stop() => stats,
         () = again => anyhow::bail!("ended before all jobs were settled; their leases will expire"),
     };
-    print_done(&id.to_string(), stats);
-    Ok(())
+    print_done(&id.to_string(), stats, json)
 }
 
-/// Prints what was done.
-pub(crate) fn print_done(stopped: &str, stats: Stats) {
-    let done = [("succeeded", stats.succeeded), ("failed", stats.failed), ("died", stats.died)];
+/// Prints what was done: a sentence among the messages, or with `--json` a document.
+pub(crate) fn print_done(stopped: &str, stats: Stats, json: bool) -> Result<()> {
+    let Stats { succeeded, failed, died, .. } = stats;
+    if json {
+        return print_json(&json!({"stopped": stopped, "succeeded": succeeded, "failed": failed, "died": died}));
+    }
+    let done = [("succeeded", succeeded), ("failed", failed), ("died", died)];
     let done: Vec<_> = done.iter().map(|(outcome, count)| format!("{} {outcome}", format::number(*count))).collect();
     eprintln!("{stopped} stopped: {}", done.join(", "));
+    Ok(())
 }

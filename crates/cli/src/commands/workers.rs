@@ -23,7 +23,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "SLOTS", "STARTED", "LAST SEEN"]);
+    let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "SLOTS", "STARTED", "LAST SEEN"])
+        .optional(&["STARTED", "SLOTS", "PID", "QUEUES"]);
     for worker in workers {
         let queues =
             if worker.heartbeat.queues.is_empty() { "all".to_owned() } else { worker.heartbeat.queues.join(",") };

@@ -4,7 +4,7 @@ use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
-    Admin, JobId, Punctual, Status, Timestamp, Workflow,
+    Admin, JobId, Punctual, Status, Timestamp, Workflow, WorkflowId,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
     input::WorkflowInput,
@@ -18,7 +18,7 @@ use crate::{
     config::{Config, actor},
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
-    output::print_json,
+    output::{Results, print_document, print_json, print_result},
     table::{Cell, Table},
     text, traces,
 };
@@ -41,41 +41,38 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
         Workflows::List(args) => list(cli, &punctual, &admin, args).await,
         Workflows::Show { id, graph, dot, svg } => {
             let detail = admin.workflow(*id).await?;
-            let picture = || graph::picture(&detail.nodes, admin::is_callback);
-            if let Some(file) = dot {
-                write(file, &graph::dot(&detail.workflow.name, &picture()))?;
-            }
-            if let Some(file) = svg {
-                write(file, &graph::svg(&detail.workflow.name, &picture()))?;
-            }
             if dot.is_some() || svg.is_some() {
-                return Ok(());
+                return draw(cli, &detail, dot.as_deref(), svg.as_deref());
             }
             show(cli, &detail, punctual.store().now(), *graph)
         }
         Workflows::Cancel { ids, reason } => {
-            for id in ids {
-                let jobs = admin.cancel_workflow(*id, reason.clone()).await?;
-                print(cli, &json!({"workflow": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"))?;
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "workflows");
+            let done = cancel(&admin, ids, reason.as_ref(), &mut results).await;
+            results.end(done)
         }
         Workflows::Retry { ids } => {
-            for id in ids {
-                let done = admin.retry_workflow(*id).await?;
-                let text = format!("{id}: {} dead jobs retried, {} jobs enqueued again", done.retried, done.renewed);
-                print(cli, &json!({"workflow": id, "retried": done.retried, "renewed": done.renewed}), &text)?;
-            }
-            Ok(())
+            let mut results = Results::new(cli.json, "workflows");
+            let done = retry(&admin, ids, &mut results).await;
+            results.end(done)
         }
     }
 }
 
-fn print(cli: &Cli, value: &Value, text: &str) -> Result<()> {
-    if cli.json {
-        return print_json(value);
+async fn cancel(admin: &Admin, ids: &[WorkflowId], reason: Option<&String>, results: &mut Results) -> Result<()> {
+    for id in ids {
+        let jobs = admin.cancel_workflow(*id, reason.cloned()).await?;
+        results.add(json!({"id": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"));
     }
-    println!("{text}");
+    Ok(())
+}
+
+async fn retry(admin: &Admin, ids: &[WorkflowId], results: &mut Results) -> Result<()> {
+    for id in ids {
+        let done = admin.retry_workflow(*id).await?;
+        let text = format!("{id}: {} dead jobs retried, {} jobs enqueued again", done.retried, done.renewed);
+        results.add(json!({"id": id, "retried": done.retried, "renewed": done.renewed}), &text);
+    }
     Ok(())
 }
 
@@ -105,7 +102,7 @@ fn first_line(error: &str) -> String {
 async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {
     let id = punctual.submit(workflow).await?;
     if !wait {
-        return print(cli, &json!({"workflow": id}), &id.to_string());
+        return print_result(cli.json, &json!({"workflow": id}), &id.to_string());
     }
     if !cli.json {
         println!("{id}");
@@ -133,7 +130,8 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
         return Ok(());
     }
     let now = punctual.store().now();
-    let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"]);
+    let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"])
+        .optional(&["BY", "CANCELLED", "SUBMITTED", "DEAD", "JOBS"]);
     for view in &page.workflows {
         let workflow = &view.workflow;
         table.row([
@@ -224,12 +222,26 @@ fn jobs(nodes: &[Node]) {
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
-    if file == Path::new("-") {
-        print!("{text}");
-        return Ok(());
+/// Writes the graph to files, or to standard output.
+fn draw(cli: &Cli, detail: &WorkflowDetail, dot: Option<&Path>, svg: Option<&Path>) -> Result<()> {
+    let (name, picture) = (&detail.workflow.name, graph::picture(&detail.nodes, admin::is_callback));
+    let documents =
+        [dot.map(|file| (file, graph::dot(name, &picture))), svg.map(|file| (file, graph::svg(name, &picture)))];
+    let mut written = Vec::new();
+    for (file, text) in documents.into_iter().flatten() {
+        if file == Path::new("-") && cli.json {
+            return Err(Usage("--json and the graph would both be on standard output; name a file".into()).into());
+        }
+        if file == Path::new("-") {
+            print_document(&text)?;
+            continue;
+        }
+        let shown = file.display().to_string();
+        std::fs::write(file, text).map_err(|error| Usage(format!("cannot write {shown}: {error}")))?;
+        if !cli.json {
+            eprintln!("wrote {shown}");
+        }
+        written.push(shown);
     }
-    std::fs::write(file, text).map_err(|error| Usage(format!("cannot write {}: {error}", file.display())))?;
-    eprintln!("wrote {}", file.display());
-    Ok(())
+    if cli.json { print_json(&json!({ "written": written })) } else { Ok(()) }
 }

@@ -6,6 +6,8 @@ use punctual::{Context, Failure, HandlerResult, WorkerBuilder};
 use serde_json::Value;
 use tokio::time::{self, Instant};
 
+use crate::format;
+
 /// Adds the built-in handlers, except those that the configuration replaces.
 pub(crate) fn built_in(mut worker: WorkerBuilder, is_replaced: impl Fn(&str) -> bool) -> WorkerBuilder {
     if !is_replaced("noop") {
@@ -31,7 +33,7 @@ fn payload(ctx: &Context) -> Value {
 async fn sleep(ctx: Context) -> HandlerResult {
     let total = Duration::from_millis(payload(&ctx)["ms"].as_u64().unwrap_or(1_000));
     let (start, signal) = (Instant::now(), ctx.signal());
-    ctx.info(format!("sleeping for {} ms", total.as_millis()));
+    ctx.info(format!("sleeping for {}", format::in_words(total)));
     while start.elapsed() < total {
         let step = Duration::from_secs(1).min(total - start.elapsed());
         if signal.run_until_cancelled(time::sleep(step)).await.is_none() {

@@ -122,7 +122,7 @@ impl Rates {
     /// All rates.
     pub(crate) fn all(&self) -> PerSecond {
         let [enqueued, succeeded, failed] =
-            [Flow::Enqueued, Flow::Succeeded, Flow::Failed].map(|flow| self.per_second(flow));
+            [Flow::Enqueued, Flow::Succeeded, Flow::Failed].map(|flow| self.per_second(flow).map(rounded));
         PerSecond { enqueued, succeeded, failed }
     }
 
@@ -131,6 +131,11 @@ impl Rates {
         let from = self.steps.len().saturating_sub(count);
         self.steps.range(from..).map(|step| step.as_ref().and_then(|step| step.rate(flow))).collect()
     }
+}
+
+/// A rate with two decimals.
+fn rounded(rate: f64) -> f64 {
+    (100.0 * rate).round() / 100.0
 }
 
 #[cfg(test)]
@@ -165,6 +170,7 @@ mod tests {
         rates.gap();
         rates.add(at(60), totals(500, 5, 0));
         rates.add(at(61), totals(510, 2, 7));
+        assert_eq!(rates.all().succeeded, Some(3.5), "of seven jobs in two seconds");
         assert_eq!(rates.steps(Flow::Enqueued, 9), [Some(4.0), None, None]);
         assert_eq!(rates.steps(Flow::Succeeded, 9), [Some(0.0), None, Some(7.0)]);
         assert_eq!(rates.per_second(Flow::Enqueued), Some(4.0));

@@ -2,6 +2,8 @@
 
 use std::{io::Write, process::Stdio};
 
+use serde_json::json;
+
 use crate::shell::Shell;
 
 #[test]
@@ -28,10 +30,35 @@ fn a_file_of_jobs_is_enqueued_whole_or_not_at_all() {
     assert_eq!((&stats["jobs"]["queued"], &stats["jobs"]["scheduled"]), (&2.into(), &1.into()));
 }
 
+#[test]
+fn the_options_of_the_command_line_are_the_defaults_of_a_files_lines() {
+    let shell = Shell::new();
+    let lines = "{\"name\": \"noop\"}\n{\"name\": \"noop\", \"queue\": \"own\", \"priority\": 1, \"tags\": [\"b\"]}\n";
+    std::fs::write(shell.path("jobs.jsonl"), lines).unwrap();
+    let options = "--queue mail --priority 9 --in 1h --user ada --tag a --max-attempts 2 --timeout 9s --retry none";
+    let options: Vec<&str> = options.split(' ').collect();
+    let ids = shell.ok(&[&["enqueue", "--file", "jobs.jsonl"], options.as_slice()].concat());
+    let jobs: Vec<_> = ids.lines().map(|id| shell.json(&["jobs", "show", id])["job"].clone()).collect();
+    for (field, plain, own) in [
+        ("queue", json!("mail"), json!("own")),
+        ("priority", json!(9), json!(1)),
+        ("tags", json!(["a"]), json!(["b"])),
+        ("status", json!("scheduled"), json!("scheduled")),
+        ("user_id", json!("ada"), json!("ada")),
+        ("max_attempts", json!(2), json!(2)),
+        ("timeout_ms", json!(9_000), json!(9_000)),
+    ] {
+        assert_eq!((&jobs[0][field], &jobs[1][field]), (&plain, &own), "{field}");
+    }
+    let (code, stderr) = shell.fails(&["enqueue", "--file", "jobs.jsonl", "--priority", "11"]);
+    assert!(code == 2 && stderr.contains("line 1; nothing was enqueued: priority: must be"), "{stderr}");
+    assert!(shell.ok(&["enqueue", "--help"]).contains("are defaults"));
+}
+
 /// Every kind of invalid input: accepted, or refused with the field and the limit, and nothing is stored.
 #[test]
 fn bad_input_is_refused_with_the_field_and_the_limit() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let (long_name, long_key) = ("n".repeat(129), "k".repeat(513));
     // From a file, since no command line is long enough for it.
     std::fs::write(
@@ -74,6 +101,8 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["enqueue", "noop", "--metadata", "{"], 2, "metadata: is not JSON"),
         (vec!["jobs", "list", "--status", "pending"], 2, "unknown status `pending`: expected waiting"),
         (vec!["jobs", "list", "--limit", "0"], 2, "limit: must be between 1 and 1000, not 0"),
+        (vec!["schedules", "list", "--limit", "5000"], 2, "limit: must be between 1 and 1000, not 5000"),
+        (vec!["workflows", "list", "--limit", "5000"], 2, "limit: must be between 1 and 200, not 5000"),
         (vec!["jobs", "list", "--after", "nonsense"], 2, "does not continue this list"),
         (vec!["jobs", "show", "job_12"], 2, "expected `job_` and 32 hexadecimal digits"),
         (
@@ -90,8 +119,21 @@ fn bad_input_is_refused_with_the_field_and_the_limit() {
         (vec!["work", "--concurrency", "0"], 2, "concurrency: must be between 1 and 100000, not 0"),
         (vec!["work", "--lease", "1ms"], 2, "lease: must be between 100ms and 1d, not 1ms"),
         (vec!["locks", "release", "x"], 3, "lock x is not held"),
-        (vec!["stats", "--store", "mysql://u:secret@h/db"], 4, "unsupported store URL scheme `mysql`"),
-        (vec!["stats", "--store", "sqlite:"], 4, "name one, such as sqlite:punctual.db"),
+        (vec!["stats", "--store", "mysql://u:secret@h/db"], 2, "unsupported store URL scheme `mysql`"),
+        (vec!["stats", "--store", "sqlite:"], 2, "name one, such as sqlite:punctual.db"),
+        (vec!["stats", "--store", "sqlite:a.db?synchronos=full"], 2, "did you mean `synchronous`?"),
+        (vec!["stats", "--store", "postgres://u:secret@h/db?schma=jobs"], 2, "did you mean `schema`?"),
+        (
+            vec!["stats", "--store", "postgres://u:secret@h/db?colour=red"],
+            2,
+            "unknown parameter `colour`: expected schema",
+        ),
+        (vec!["stats", "--store", "sqlserver://u:secret@h/db?encrypted=on"], 2, "did you mean `encrypt`?"),
+        (
+            vec!["stats", "--store", "postgres://u:secret@h/db", "--dispatch", "redis://:secret@h?protocl=resp3"],
+            2,
+            "did you mean `protocol`?",
+        ),
         (vec!["stats", "--config", "absent.toml"], 2, "cannot read the configuration absent.toml"),
         (vec!["bench", "everything"], 2, "unknown scenario everything"),
         (vec!["nonsense"], 2, "unrecognized subcommand"),

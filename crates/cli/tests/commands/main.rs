@@ -6,6 +6,7 @@ mod backups;
 mod deaths;
 mod input;
 mod jobs;
+mod json;
 mod moves;
 mod nouns;
 mod program;

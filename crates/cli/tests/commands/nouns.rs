@@ -4,7 +4,7 @@ use crate::shell::Shell;
 
 #[test]
 fn every_noun_has_a_list() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     for noun in ["jobs", "schedules", "workflows", "queues", "workers", "locks", "tokens"] {
         let list = shell.json(&[noun, "list"]);
         assert!(list[noun].is_array(), "{noun}: {list}");
@@ -15,6 +15,6 @@ fn every_noun_has_a_list() {
 
 #[test]
 fn a_lock_that_is_not_held_is_not_released() {
-    let (code, message) = Shell::new().fails(&["locks", "release", "x"]);
+    let (code, message) = Shell::with_store().fails(&["locks", "release", "x"]);
     assert!(code == 3 && message.contains("lock x is not held; `punctual locks list`"), "{code}: {message}");
 }

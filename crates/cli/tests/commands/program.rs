@@ -17,7 +17,7 @@ impl Drop for KilledAtTheEnd {
 
 #[test]
 fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let up = shell.command(&["up", "--demo"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut up = KilledAtTheEnd(up);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
@@ -97,13 +97,60 @@ fn a_small_benchmark_runs_and_passes_its_own_check() {
 /// As in `punctual stats | head -1`.
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let shell = Shell::new();
-    for args in [vec!["stats"], vec!["stats", "--json"], vec!["jobs", "list"], vec!["enqueue", "noop"]] {
+    let shell = Shell::with_store();
+    std::fs::write(shell.path("jobs.jsonl"), "{\"name\": \"noop\"}\n".repeat(3_000)).unwrap();
+    for args in [
+        vec!["stats"],
+        vec!["stats", "--json"],
+        vec!["jobs", "list"],
+        vec!["enqueue", "noop"],
+        vec!["enqueue", "--file", "jobs.jsonl"],
+        vec!["completions", "bash"],
+        vec!["completions", "fish", "--json"],
+        vec!["--help"],
+    ] {
         let mut child = shell.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Closed before anything is written.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
+    }
+    assert_eq!(shell.json(&["stats"])["jobs"]["queued"], 3_001, "all jobs of the file are enqueued");
+    // A list longer than a page of the store is read page by page.
+    let list = shell.json(&["jobs", "list", "--limit", "2500"]);
+    assert!(list["jobs"].as_array().unwrap().len() == 2_500 && list["next"].is_string());
+    assert_eq!(shell.ok(&["jobs", "list", "--limit", "9000"]).lines().count(), 3_002);
+}
+
+#[test]
+fn tables_have_colours_only_where_they_are_wanted() {
+    let shell = Shell::new();
+    shell.ok(&["enqueue", "noop"]);
+    let list = |variables: &[(&str, &str)]| {
+        let mut command = shell.command(&["jobs", "list"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(!list(&[]).contains('\u{1b}'), "not a terminal");
+    assert!(list(&[("CLICOLOR_FORCE", "1")]).contains('\u{1b}'));
+    assert!(!list(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\u{1b}'));
+}
+
+/// Without a terminal nothing is cut, since other programs read it.
+#[test]
+fn odd_and_long_names_are_whole_and_aligned_in_a_pipe() {
+    let shell = Shell::new();
+    let long = "n".repeat(128);
+    let names = ["{}", "{0:?} %s", "日本語", "שלום", &long];
+    for name in names {
+        shell.ok(&["enqueue", name, "--queue", name]);
+    }
+    for args in [["jobs", "list"].as_slice(), &["queues", "list"], &["stats"], &["report", "pending"]] {
+        let table = shell.ok(args);
+        assert!(names.iter().all(|name| table.contains(name)), "{args:?}: {table}");
+    }
+    for name in names {
+        assert!(shell.ok(&["queues", "show", name]).starts_with(name), "{name}");
     }
 }

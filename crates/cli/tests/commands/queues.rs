@@ -11,7 +11,7 @@ fn status(shell: &Shell, id: &str) -> Value {
 
 #[test]
 fn queues_are_listed_paused_by_pattern_and_resumed() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     assert!(shell.ok(&["queues", "list"]).contains("no queues"));
     let id = |queue: &str| shell.ok(&["enqueue", "echo", "1", "--queue", queue]).trim().to_owned();
     let (eu, us, other) = (id("mail-eu"), id("mail-us"), id("other"));

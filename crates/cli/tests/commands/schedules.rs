@@ -1,5 +1,6 @@
 //! `punctual schedules`, and the schedules of `punctual.toml`.
 
+use punctual::sqlite::rusqlite::Connection;
 use serde_json::Value;
 
 use crate::shell::Shell;
@@ -71,9 +72,26 @@ fn the_next_runs_of_an_expression_need_no_store() {
     assert!(!shell.path("punctual.db").exists());
 }
 
+/// The stored schedule is wrong, not the command line.
+#[test]
+fn a_broken_schedule_is_refused_and_not_wrong_usage() {
+    let shell = Shell::new();
+    shell.ok(&["schedules", "put", "nightly", "@daily", "echo", "--zone", "Europe/Berlin"]);
+    let breaks = "update punctual_schedules set definition = replace(definition, 'Europe/Berlin', 'Atlantis/Centre'), \
+                  enabled = 0, next_run_at = null, problem = 'zone: unknown time zone `Atlantis/Centre`'";
+    assert_eq!(Connection::open(shell.path("punctual.db")).unwrap().execute(breaks, []).unwrap(), 1);
+    for args in [["preview", "nightly"].as_slice(), &["resume", "nightly"], &["backfill", "nightly", "--since", "48h"]]
+    {
+        let (code, stderr) = shell.fails(&[&["schedules"], args].concat());
+        assert!(code == 5 && stderr.contains("the schedule nightly is broken: zone: unknown"), "{args:?}: {stderr}");
+    }
+    let (code, stderr) = shell.fails(&["schedules", "preview", "--cron", "@daily", "--zone", "Atlantis/Centre"]);
+    assert!(code == 2 && stderr.contains("zone: unknown time zone"), "{stderr}");
+}
+
 #[test]
 fn bad_schedules_are_refused_with_the_field_and_a_caret() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let cases: [(&[&str], i32, &str); 8] = [
         (&["put", "x", "0 25 * * *", "echo"], 2, "  0 25 * * *\n    ^^"),
         (&["put", "x", "0 0 31 2 *", "echo"], 2, "`0 0 31 2 *` never runs: no such date exists"),

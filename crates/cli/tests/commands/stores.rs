@@ -42,6 +42,103 @@ fn a_store_that_cannot_be_used_is_reported_and_not_changed() {
     check("newer.db", "was applied with another content");
 }
 
+/// Commands that read or change what a store has, in a folder without one.
+const OF_EXISTING_STORES: [&[&str]; 20] = [
+    &["stats"],
+    &["jobs", "list"],
+    &["jobs", "cancel", "--queue", "a", "--yes"],
+    &["queues", "list"],
+    &["queues", "pause", "mail"],
+    &["queues", "resume", "mail"],
+    &["schedules", "list"],
+    &["schedules", "pause", "nightly"],
+    &["workflows", "list"],
+    &["workers", "list"],
+    &["locks", "list"],
+    &["locks", "release", "x"],
+    &["tokens", "list"],
+    &["tokens", "open"],
+    &["report", "pending"],
+    &["cleanup"],
+    &["doctor"],
+    &["top", "--once"],
+    &["jobs", "show", "job_00000000000070008000000000000000"],
+    &["schedules", "delete", "nightly"],
+];
+/// Commands that store something new.
+const OF_NEW_STORES: [&[&str]; 7] = [
+    &["enqueue", "noop"],
+    &["work", "--until-empty"],
+    &["migrate"],
+    &["queues", "limit", "mail", "--concurrency", "3"],
+    &["queues", "defaults", "mail", "--priority", "3"],
+    &["schedules", "put", "nightly", "@daily", "noop"],
+    &["tokens", "create", "ops", "--role", "admin"],
+];
+
+#[test]
+fn only_commands_that_store_something_new_create_a_store() {
+    for args in OF_EXISTING_STORES {
+        let shell = Shell::new();
+        let (code, stderr) = shell.fails(args);
+        let expected = "no database at sqlite:punctual.db: create it with `punctual migrate` or `punctual up`";
+        assert!(code == 4 && stderr.contains(expected), "{args:?}: {code} {stderr}");
+        assert_eq!(std::fs::read_dir(shell.0.path()).unwrap().count(), 0, "{args:?}");
+    }
+    for args in OF_NEW_STORES {
+        let shell = Shell::new();
+        shell.ok(args);
+        assert_eq!(shell.json(&["stats"])["jobs"]["dead"], 0, "{args:?}");
+    }
+    let shell = Shell::new();
+    std::fs::write(shell.path("punctual.db"), "").unwrap();
+    let (code, stderr) = shell.fails(&["stats"]);
+    assert!(code == 4 && stderr.contains("no Punctual schema at sqlite:punctual.db"), "{code} {stderr}");
+    assert_eq!(std::fs::read(shell.path("punctual.db")).unwrap(), b"");
+}
+
+#[test]
+fn nothing_is_added_to_the_file_of_another_program_unless_it_is_to_be_shared() {
+    let shell = Shell::new();
+    sqlite(&shell.path("punctual.db"), "create table orders (id integer); insert into orders values (7)");
+    let before = std::fs::read(shell.path("punctual.db")).unwrap();
+    for args in OF_EXISTING_STORES.iter().chain(&OF_NEW_STORES) {
+        let (code, stderr) = shell.fails(args);
+        let expected = "belongs to another program: it has tables such as `orders`";
+        assert!(code == 4 && stderr.contains(expected), "{args:?}: {code} {stderr}");
+        assert_eq!(std::fs::read(shell.path("punctual.db")).unwrap(), before, "{args:?}");
+        assert_eq!(std::fs::read_dir(shell.0.path()).unwrap().count(), 1, "{args:?}");
+    }
+    shell.ok(&["migrate", "--alongside"]);
+    shell.ok(&["enqueue", "noop"]);
+    shell.ok(&["work", "--until-empty"]);
+    assert_eq!(shell.json(&["stats"])["jobs"]["succeeded"], 1);
+    sqlite(&shell.path("punctual.db"), "update orders set id = id + 1");
+}
+
+#[test]
+fn a_missing_schema_of_a_server_is_reported_and_not_created() {
+    let shell = Shell::new();
+    let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let store = format!("{server}?schema=absent_{:016x}", fastrand::u64(..));
+    for _ in 0..2 {
+        let (code, stderr) = shell.fails(&["stats", "--store", &store]);
+        assert!(code == 4 && stderr.contains("no Punctual schema at postgres://"), "{code} {stderr}");
+    }
+    shell.ok(&["migrate", "--store", &store]);
+    assert_eq!(shell.json(&["stats", "--store", &store])["jobs"]["dead"], 0);
+}
+
+#[test]
+fn an_error_of_a_server_does_not_name_the_lines_of_its_source() {
+    let server = std::env::var("PUNCTUAL_TEST_POSTGRES_URL")
+        .expect("PUNCTUAL_TEST_POSTGRES_URL names no server; `cargo xtask test` starts one and names it");
+    let (code, stderr) = Shell::new().fails(&["stats", "--store", &format!("{server}?user=no_such_role")]);
+    assert!(code == 4 && stderr.contains("check user, password and database"), "{code} {stderr}");
+    assert!(!stderr.contains("at line"), "{stderr}");
+}
+
 /// Runs SQL as another program would.
 fn sqlite(path: &Path, sql: &str) {
     punctual::sqlite::rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
@@ -103,7 +200,7 @@ fn a_full_disk_is_a_clear_error_and_loses_nothing() {
 
 #[test]
 fn doctor_finds_problems() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     assert_eq!(shell.json(&["doctor"])["ok"], true);
     shell.ok(&["enqueue", "nobody-runs-this"]);
     let output = shell.run(&["doctor"]);

@@ -24,7 +24,7 @@ on_failure: {job: echo, payload: {token: hush}}
 
 /// A shell with the handlers and the file of the workflow.
 fn shell() -> Shell {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     std::fs::write(shell.path("punctual.toml"), CONFIG).unwrap();
     std::fs::write(shell.path("nightly.yaml"), NIGHTLY).unwrap();
     shell
@@ -79,7 +79,7 @@ fn a_workflow_is_waited_for_and_cancelled() {
     assert!(waited.contains(r#"{"collect":{"#), "{waited}");
     let id = shell.ok(&["workflows", "submit", "nightly.yaml"]).trim().to_owned();
     let done = shell.json(&["workflows", "cancel", &id, "--reason", "not tonight"]);
-    assert_eq!(done["cancelled"], 3);
+    assert_eq!(done["workflows"][0]["cancelled"], 3);
     assert_eq!(shell.json(&["workflows", "show", &id])["status"], "cancelled");
     let (code, _) = shell.fails(&["workflows", "show", "wfl_00000000000000000000000000000009"]);
     assert_eq!(code, 3);

@@ -119,7 +119,7 @@ fn a_queue_is_paused_with_a_key_and_the_terminal_is_restored() {
 
 #[test]
 fn control_c_and_signals_give_the_terminal_back_too() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGINT), Some(Signal::SIGHUP)] {
         let mut top = Terminal::start(&shell, &["top"], &[]);
         top.shows("● live");
@@ -134,7 +134,7 @@ fn control_c_and_signals_give_the_terminal_back_too() {
 
 #[test]
 fn the_picture_follows_the_size_of_the_terminal() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let top = Terminal::start(&shell, &["top"], &[]);
     top.shows("● live");
     let (rows, columns) = (NonZero::new(10).unwrap(), NonZero::new(40).unwrap());

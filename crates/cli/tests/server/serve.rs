@@ -19,7 +19,7 @@ fn status(shell: &Shell, id: &str) -> Value {
 
 #[test]
 fn serve_works_in_processes_and_drains_after_a_stop_signal() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let mut server = Server::start(&shell, &["serve", "--workers", "2", "--queues", "default"]);
     until("two workers, and one for jobs that were running at a crash", || workers(&shell).len() == 3);
     let mut pids: Vec<u64> = workers(&shell).iter().map(|worker| worker["pid"].as_u64().unwrap()).collect();
@@ -42,7 +42,7 @@ fn serve_works_in_processes_and_drains_after_a_stop_signal() {
 
 #[test]
 fn a_second_stop_signal_ends_at_once() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let mut server = Server::start(&shell, &["up", "--workers", "2"]);
     until("two workers, and one for jobs that were running at a crash", || workers(&shell).len() == 3);
     let id = shell.ok(&["enqueue", "sleep", r#"{"ms": 600000}"#]).trim().to_owned();

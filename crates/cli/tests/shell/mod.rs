@@ -25,6 +25,13 @@ impl Shell {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A folder with a store: most commands do not create one.
+    pub fn with_store() -> Self {
+        let shell = Self::new();
+        shell.ok(&["migrate"]);
+        shell
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -197,6 +197,19 @@ pub trait Watch: Send {
     async fn changed(&mut self);
 }
 
+/// What opening a store may create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Create {
+    /// A SQLite file, the schema and all tables, also beside the tables of another program: an application may share
+    /// its database.
+    #[default]
+    Anywhere,
+    /// The same, except in a SQLite file that only holds tables of another program.
+    InEmpty,
+    /// Nothing: the store must exist.
+    Nothing,
+}
+
 /// The version of a store's schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schema {

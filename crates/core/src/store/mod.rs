@@ -47,7 +47,7 @@ mod workers;
 
 pub use self::{
     claims::{ClaimRequest, ClaimStore, Claimed},
-    engine::{AppliedMigration, Diagnostic, EngineStore, Metric, Schema, StoreInfo, Watch},
+    engine::{AppliedMigration, Create, Diagnostic, EngineStore, Metric, Schema, StoreInfo, Watch},
     flow::FlowStore,
     jobs::{Enqueued, JobStore},
     layer::{Layer, PassOn},

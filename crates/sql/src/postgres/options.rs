@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use punctual_core::Clock;
+use punctual_core::{Clock, Create};
 use sqlx::postgres::PgConnectOptions;
 
 /// The options of a PostgreSQL store.
@@ -10,8 +10,11 @@ use sqlx::postgres::PgConnectOptions;
 pub struct Options {
     /// The connection parameters.
     pub connect: PgConnectOptions,
-    /// The schema of the tables. It is created if it does not exist.
+    /// The schema of the tables.
     pub schema: String,
+    /// What opening may create: [`Create::InEmpty`] is the same as [`Create::Anywhere`], since applications share
+    /// schemas.
+    pub create: Create,
     /// Maximum number of connections, besides one that listens for hints.
     pub max_connections: u32,
     /// Timeout after which the server cancels a statement, or ends a transaction that is idle.
@@ -45,6 +48,7 @@ impl Options {
         Self {
             connect,
             schema: "public".to_owned(),
+            create: Create::default(),
             max_connections: 8,
             statement_timeout: Duration::from_secs(60),
             answer_timeout: Duration::from_secs(15),

@@ -28,6 +28,16 @@ const LOCK_TIMEOUT: &str = "set local lock_timeout = '2s'";
 const TRIES_MAX: usize = 30;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Refuses a database without the schema, for callers that must not create it.
+pub(crate) async fn check_exists(sessions: &Sessions, store: &str) -> Result<(), StoreError> {
+    let error = |error| sessions.error(error);
+    let mut unit = sessions.single().await.map_err(error)?;
+    let migrations = applied(&mut unit).await.map_err(error)?;
+    unit.done().await.map_err(error)?;
+    let absent = || StoreError::Absent { store: store.to_owned(), missing: "Punctual schema" };
+    if migrations.is_empty() { Err(absent()) } else { Ok(()) }
+}
+
 /// Applies the missing migrations.
 pub(crate) async fn migrate(sessions: &Sessions, schema: &str, known: &[Migration]) -> Result<(), StoreError> {
     for _ in 1..TRIES_MAX {

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use punctual_core::{
-    AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Enqueued, NewJob, ProgressReport, Settled, Settlement,
-    StoreResult, WorkerId, dispatch::Stored, store::ports::*,
+    AttemptId, Change, Changed, Claim, ClaimRequest, Claimed, Create, Enqueued, NewJob, ProgressReport, Settled,
+    Settlement, StoreResult, WorkerId, dispatch::Stored, store::ports::*,
 };
 use sqlx::PgConnection;
 
@@ -48,6 +48,9 @@ impl PostgresStore {
     /// Connects to a database, and migrates its schema.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::connect(&options).await?;
+        if options.create == Create::Nothing {
+            sessions.within(Patience::Usual, schema::check_exists(&sessions, &options.location())).await?;
+        }
         sessions.within(Patience::Long, schema::migrate(&sessions, &options.schema, schema::MIGRATIONS)).await?;
         sessions.clone().within(Patience::Usual, Self::load(sessions, options)).await
     }

@@ -2,10 +2,37 @@
 
 use std::{str::FromStr, time::Duration};
 
-use punctual_core::StoreError;
+use punctual_core::{StoreError, url_parameter};
 use sqlx::postgres::PgConnectOptions;
 
 use super::options::Options;
+
+/// The parameters of a URL: Punctual's own, then those of the driver.
+const PARAMETERS: [&str; 21] = [
+    "schema",
+    "max_connections",
+    "statement_timeout",
+    "answer_timeout",
+    "pooler",
+    "dispatch",
+    "locks",
+    "lock_jobs",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+    "statement-cache-capacity",
+];
+/// Other spellings that the driver accepts.
+const ALIASES: [&str; 5] = ["ssl-mode", "ssl-root-cert", "ssl-ca", "ssl-cert", "ssl-key"];
 
 impl FromStr for Options {
     type Err = StoreError;
@@ -16,7 +43,7 @@ impl FromStr for Options {
     fn from_str(url: &str) -> Result<Self, StoreError> {
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let shown = without_password(address);
-        let bad = |reason: String| StoreError::Unreachable { store: shown.clone(), reason };
+        let bad = |reason: String| StoreError::InvalidUrl { store: shown.clone(), reason };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for setting in query.split('&').filter(|setting| !setting.is_empty()) {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -24,6 +51,8 @@ impl FromStr for Options {
                 "schema" | "max_connections" | "statement_timeout" | "answer_timeout" | "pooler" => {
                     ours.push((key, value))
                 }
+                // The driver would only log a warning, and a misspelt schema would fill `public`.
+                _ if !is_of_driver(key) => return Err(bad(url_parameter::unknown(key, &PARAMETERS))),
                 _ => theirs.push(setting),
             }
         }
@@ -54,6 +83,13 @@ impl FromStr for Options {
     }
 }
 
+/// Whether the driver has a parameter of this name. Those of the dispatcher were taken out of the URL before.
+fn is_of_driver(key: &str) -> bool {
+    let is_of_dispatcher = ["dispatch", "locks", "lock_jobs"].contains(&key);
+    let is_option = ["options[", "options%5B", "options%5b"].iter().any(|prefix| key.starts_with(prefix));
+    !is_of_dispatcher && (PARAMETERS.contains(&key) || ALIASES.contains(&key) || is_option)
+}
+
 /// Accepts schema names that need no quotes.
 fn check_schema(name: &str) -> Option<String> {
     let letter = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -67,7 +103,12 @@ fn without_password(address: &str) -> String {
             let user = rest.split([':', '@']).next().unwrap_or_default();
             format!("{scheme}://{user}@{host}")
         }
-        _ => address.to_owned(),
+        // A port that is none is the beginning of a password.
+        (Some((scheme, rest)), None) => match rest.split('/').next().and_then(|host| host.rsplit_once(':')) {
+            Some((host, port)) if !port.chars().all(|c| c.is_ascii_digit()) => format!("{scheme}://{host}"),
+            _ => address.to_owned(),
+        },
+        (None, _) => address.to_owned(),
     }
 }
 
@@ -94,9 +135,27 @@ mod tests {
             "postgres://ada:secret@db/shop?max_connections=1",
             "postgres://ada:secret@db/shop?pooler=session",
             "postgres://ada:secret@db:port/shop",
+            "postgres://ada:se?cret@db/shop",
         ] {
-            let error = bad.parse::<Options>().unwrap_err().to_string();
-            assert!(!error.contains("secret"), "{error}");
+            let error = bad.parse::<Options>().unwrap_err();
+            assert!(matches!(error, StoreError::InvalidUrl { .. }), "{error}");
+            let error = error.to_string();
+            assert!(!error.contains(":se") && !error.contains("cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_and_those_of_the_driver_are_not() {
+        for (setting, problem) in [
+            ("schma=jobs", "unknown parameter `schma`: did you mean `schema`? expected schema, max_connections"),
+            ("colour=red", "unknown parameter `colour`: expected schema, max_connections"),
+            ("schema", "schema=: expected a name of letters, digits and _"),
+        ] {
+            let error = format!("postgres://ada@db/shop?{setting}").parse::<Options>().unwrap_err().to_string();
+            assert!(error.contains(problem), "{setting}: {error}");
+        }
+        for setting in ["sslmode=disable", "ssl-mode=disable", "options[work_mem]=8MB", "application_name=shop"] {
+            assert!(format!("postgres://ada@db/shop?{setting}").parse::<Options>().is_ok(), "{setting}");
         }
     }
 }

@@ -2,14 +2,20 @@
 
 use std::{path::Path, thread, time::Duration};
 
-use punctual_core::StoreError;
+use punctual_core::{Create, StoreError};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{error::store_error, options::Options};
 
-/// Opens the file for the writer; creates it if it does not exist.
+/// The tables of the file, without those of SQLite.
+const TABLES: &str = "select name from sqlite_schema where type = 'table' and substr(name, 1, 7) <> 'sqlite_'";
+
+/// Opens the file for the writer; creates it if it does not exist and the options allow it.
 pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
-    let connection = open_reader(options)?;
+    let connection = connect(options)?;
+    // Before anything is changed: WAL mode, too, is a property of the file.
+    check_tables(&connection, options)?;
+    let connection = configured(connection, options)?;
     // Holds the hot tables and the ends of the indexes. Pages that readers use are rarely used again.
     connection.pragma_update(None, "cache_size", -12_288).map_err(store_error)?;
     Ok(connection)
@@ -17,18 +23,58 @@ pub(crate) fn open(options: &Options) -> Result<Connection, StoreError> {
 
 /// Opens the file with a small cache, because there may be several readers.
 pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
+    configured(connect(options)?, options)
+}
+
+fn connect(options: &Options) -> Result<Connection, StoreError> {
     check_path(&options.path)?;
+    if options.create == Create::Nothing && !options.path.exists() {
+        return Err(StoreError::Absent { store: location(options), missing: "database" });
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = loop {
+    loop {
         let before = identity(&options.path);
-        let mut connection =
+        let connection =
             Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
-        wait_for_restore(&mut connection).map_err(store_error)?;
+        wait_for_restore(&connection).map_err(|error| open_error(options, error))?;
         if before.is_none() || before == identity(&options.path) {
-            break connection;
+            return Ok(connection);
         }
-    };
-    configure(&mut connection).map_err(store_error)?;
+    }
+}
+
+/// Refuses a file in which tables would have to be created that the options do not allow.
+fn check_tables(connection: &Connection, options: &Options) -> Result<(), StoreError> {
+    if options.create == Create::Anywhere {
+        return Ok(());
+    }
+    let tables = tables(connection).map_err(|error| open_error(options, error))?;
+    match tables.first() {
+        Some(_) if tables.iter().any(|table| table == "punctual_schema") => Ok(()),
+        Some(table) => Err(StoreError::OtherProgram { store: location(options), table: table.clone() }),
+        None if options.create == Create::InEmpty => Ok(()),
+        None => Err(StoreError::Absent { store: location(options), missing: "Punctual schema" }),
+    }
+}
+
+/// SQLite opens a file when it is used first.
+fn open_error(options: &Options, error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => unreachable(options, error),
+        _ => store_error(error),
+    }
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    connection.prepare(TABLES)?.query_map([], |row| row.get(0))?.collect()
+}
+
+fn location(options: &Options) -> String {
+    format!("sqlite:{}", options.path.display())
+}
+
+fn configured(connection: Connection, options: &Options) -> Result<Connection, StoreError> {
+    configure(&connection).map_err(store_error)?;
     let read_only = connection.is_readonly("main").map_err(store_error)?;
     if read_only {
         return Err(StoreError::ReadOnly(format!("{} is write-protected", options.path.display())));
@@ -38,7 +84,7 @@ pub(crate) fn open_reader(options: &Options) -> Result<Connection, StoreError> {
 
 /// Waits until a restore, which locks the file while it replaces it, has ended. Then the file at the path is another
 /// one.
-fn wait_for_restore(connection: &mut Connection) -> rusqlite::Result<()> {
+fn wait_for_restore(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
     connection.query_row("pragma schema_version", [], |_| Ok(()))
 }
@@ -55,7 +101,7 @@ fn identity(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
     switch_to_wal(connection)?;
     // Operations that need more durability wait for the flusher.
     connection.pragma_update(None, "synchronous", "normal")?;
@@ -109,6 +155,8 @@ fn check_path(path: &Path) -> Result<(), StoreError> {
 }
 
 fn unreachable(options: &Options, error: rusqlite::Error) -> StoreError {
-    let store = format!("sqlite:{}", options.path.display());
-    StoreError::Unreachable { store, reason: format!("{error}; check that you may read and write it") }
+    StoreError::Unreachable {
+        store: location(options),
+        reason: format!("{error}; check that you may read and write it"),
+    }
 }

@@ -2,15 +2,17 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use punctual_core::Clock;
+use punctual_core::{Clock, Create};
 
 use super::clock::MachineClock;
 
 /// How a SQLite file is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file. It is created if it does not exist.
+    /// The file.
     pub path: PathBuf,
+    /// What opening may create.
+    pub create: Create,
     /// When a commit counts as durable.
     pub synchronous: Synchronous,
     /// Where the time comes from: the machine's clock, unless a test sets its own.
@@ -30,7 +32,8 @@ pub enum Synchronous {
 impl Options {
     /// The file at `path`, durable, with the machine's clock.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), synchronous: Synchronous::default(), clock: Arc::new(MachineClock::new()) }
+        let (synchronous, clock) = (Synchronous::default(), Arc::new(MachineClock::new()));
+        Self { path: path.into(), create: Create::default(), synchronous, clock }
     }
 
     /// Uses another clock.

@@ -36,7 +36,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file, creates it if necessary, and migrates its schema.
+    /// Opens a file, creates it if necessary and allowed, and migrates its schema.
     pub async fn open(options: Options) -> StoreResult<Self> {
         let opened = options.clone();
         let open = move || {

@@ -23,10 +23,12 @@ const READ_ONLY: [u32; 3] = [3906, 3908, 978];
 
 /// Maps the error of a statement to an error of the port.
 pub(crate) fn store_error(store: &str, error: &Error) -> StoreError {
-    let text = error.to_string();
-    if let Some(code) = error.code() {
-        return of_code(store, code, text);
+    // The driver's text also names the procedure and its line, and the internal state of the server.
+    if let Error::Server(refused) = error {
+        let code = refused.code();
+        return of_code(store, code, format!("{} (error {code})", refused.message()));
     }
+    let text = error.to_string();
     match error {
         Error::Protocol(why) if why.contains("encryption") => {
             unreachable(store, format!("{why} If it is to go without TLS, say encrypt=off in the address"))

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use punctual_core::Clock;
+use punctual_core::{Clock, Create};
 
 /// How to connect to a database.
 #[derive(Clone)]
@@ -15,6 +15,9 @@ pub struct Options {
     /// How long a short operation (enqueue, claim, settle, renewal of leases) waits for the server's answer. Each
     /// statement of the other operations may in addition wait for a lock, and those of a migration ten times as long.
     pub(super) answer_timeout: Duration,
+    /// What opening may create: [`Create::InEmpty`] is the same as [`Create::Anywhere`], since applications share
+    /// databases.
+    pub(super) create: Create,
     /// Where the time comes from: the server's clock, unless a test sets its own.
     pub(super) clock: Option<Arc<dyn Clock>>,
 }
@@ -27,6 +30,13 @@ impl Options {
         options.config.database(name);
         options.location = format!("{}/{name}", self.location.rsplit_once('/').map_or("", |(server, _)| server));
         options
+    }
+
+    /// Limits what opening may create.
+    #[must_use]
+    pub fn create(mut self, create: Create) -> Self {
+        self.create = create;
+        self
     }
 
     /// Uses another clock.

@@ -17,6 +17,21 @@ use crate::{
 pub const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
 
+/// The error of a statement that names a table that does not exist.
+const UNKNOWN_TABLE: u32 = 208;
+
+/// Refuses a database without the schema, for callers that must not create it.
+pub(crate) async fn check_exists(client: &mut Client, store: &str) -> StoreResult<()> {
+    let read = async { client.simple_query(own::MIGRATIONS).await?.into_first_result().await };
+    let absent = StoreError::Absent { store: store.to_owned(), missing: "Punctual schema" };
+    match read.await {
+        Ok(rows) if rows.is_empty() => Err(absent),
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(UNKNOWN_TABLE) => Err(absent),
+        Err(error) => Err(store_error(store, &error)),
+    }
+}
+
 /// Applies missing migrations under a lock.
 pub(crate) async fn migrate(client: &mut Client, store: &str) -> StoreResult<()> {
     let error = |error: Error| store_error(store, &error);

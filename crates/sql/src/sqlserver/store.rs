@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::io::{AsyncRead, AsyncWrite};
-use punctual_core::Offer;
+use punctual_core::{Create, Offer};
 use tokio::time::{self, Instant};
 
 use super::{
@@ -54,6 +54,9 @@ impl SqlServerStore {
     pub async fn open(options: Options) -> StoreResult<Self> {
         let sessions = Sessions::new(options.clone());
         let mut client = sessions.open(Patience::Long).await?;
+        if options.create == Create::Nothing {
+            schema::check_exists(&mut client, &options.location).await?;
+        }
         schema::migrate(&mut client, &options.location).await?;
         let version = connection::version(&mut client, &options.location).await?;
         Ok(Self {

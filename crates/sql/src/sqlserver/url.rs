@@ -2,18 +2,22 @@
 
 use std::{str::FromStr, time::Duration};
 
-use punctual_core::StoreError;
+use punctual_core::{Create, StoreError, url_parameter};
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::Url;
 
 use super::options::Options;
+
+/// The parameters of a URL.
+const PARAMETERS: [&str; 6] =
+    ["encrypt", "trust_server_certificate", "ca", "max_connections", "answer_timeout", "connect_timeout"];
 
 impl FromStr for Options {
     type Err = StoreError;
 
     /// Parses `sqlserver://user:password@host:1433/database`, with the settings that docs/operations.md lists.
     fn from_str(text: &str) -> Result<Self, StoreError> {
-        let bad = |reason: &str| StoreError::Unreachable { store: "sqlserver".to_owned(), reason: reason.to_owned() };
+        let bad = |reason: &str| StoreError::InvalidUrl { store: "sqlserver".to_owned(), reason: reason.to_owned() };
         let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "sqlserver" | "mssql") {
             return Err(bad("expected sqlserver://user:password@host/database"));
@@ -37,7 +41,9 @@ impl FromStr for Options {
         config.authentication(AuthMethod::sql_server(&user, decoded(url.password().unwrap_or_default())?));
         let location = format!("sqlserver://{user}@{host}:{}/{database}", url.port().unwrap_or(1433));
         let (connect_timeout, answer_timeout) = (Duration::from_secs(15), Duration::from_secs(15));
-        let mut options = Self { config, location, max_connections: 8, connect_timeout, answer_timeout, clock: None };
+        let create = Create::default();
+        let mut options =
+            Self { config, location, max_connections: 8, connect_timeout, answer_timeout, create, clock: None };
         for (name, value) in url.query_pairs() {
             options.set(&name, &value).map_err(|reason| bad(&reason))?;
         }
@@ -65,7 +71,7 @@ impl Options {
             ("max_connections", _) => self.max_connections = number(2)? as usize,
             ("answer_timeout", _) => self.answer_timeout = Duration::from_secs(number(1)?),
             ("connect_timeout", _) => self.connect_timeout = Duration::from_secs(number(1)?),
-            _ => return Err(format!("unknown parameter {name}")),
+            _ => return Err(url_parameter::unknown(name, &PARAMETERS)),
         }
         Ok(())
     }
@@ -117,7 +123,11 @@ mod tests {
                 "sqlserver://ada:secret@db/shop?trust_server_certificate=1",
                 "trust_server_certificate: `1` is invalid: expected true or false",
             ),
-            ("sqlserver://ada:secret@db/shop?schema=jobs", "unknown parameter schema"),
+            ("sqlserver://ada:secret@db/shop?schema=jobs", "unknown parameter `schema`: expected encrypt, "),
+            (
+                "sqlserver://ada:secret@db/shop?encrypted=on",
+                "unknown parameter `encrypted`: did you mean `encrypt`? expected encrypt, ",
+            ),
             ("sqlserver://ada:secret@db:port/shop", "invalid port number"),
             ("sqlserver://:secret@db/shop", "no user given"),
             ("sqlserver:///shop", "no host given"),

@@ -10,6 +10,7 @@ use hyper::{
     header,
 };
 use hyper_util::rt::TokioIo;
+use punctual_core::time::in_words;
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -99,7 +100,7 @@ impl WebhookSender {
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
         let exchange = time::timeout(timeout, self.exchange(target, request)).await;
-        exchange.map_err(|_| format!("no response within {} ms", timeout.as_millis()))?
+        exchange.map_err(|_| format!("no response within {}", in_words(timeout)))?
     }
 
     async fn exchange(&self, target: &Target, request: Request<Full<Bytes>>) -> Result<WebhookResponse, String> {

@@ -9,7 +9,7 @@ use super::{
     Brush, lasting, width,
 };
 use crate::{
-    format::{self, BOLD, DIM, status_style},
+    format::{self, BOLD, DIM, per_second, roughly, status_style},
     text::{Line, cut, wrap},
 };
 
@@ -110,16 +110,6 @@ pub(super) fn counts(brush: &mut Brush<'_>, area: Rect, state: &State) {
     }
 }
 
-/// A rounded number in few digits: `9,999`, `12.3k`, `10.0M`.
-fn roughly(count: u64) -> String {
-    match count {
-        0..10_000 => format::number(count),
-        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
-        _ => format!("{:.1}G", count as f64 / 1e9),
-    }
-}
-
 /// A row with the rate of a flow, in the colour of a status.
 struct FlowRow {
     label: &'static str,
@@ -155,14 +145,6 @@ fn flow_line(state: &State, row: &FlowRow, width: usize) -> Line {
     if peak == 0.0 { line } else { line.with(format!("  peak {}", per_second(peak)), DIM) }
 }
 
-fn per_second(rate: f64) -> String {
-    match rate {
-        0.0 => "0/s".to_owned(),
-        ..10.0 => format!("{rate:.1}/s"),
-        _ => format!("{}/s", roughly(rate.round() as u64)),
-    }
-}
-
 /// The bar of a rate. The axis begins at zero, which is the lowest bar.
 fn bar(rate: f64, peak: f64) -> char {
     let share = if peak > 0.0 { rate / peak } else { 0.0 };
@@ -183,12 +165,6 @@ fn lateness(state: &State) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_and_counts_are_short() {
-        assert_eq!([0, 9_999, 12_345, 10_000_000].map(roughly), ["0", "9,999", "12.3k", "10.0M"]);
-        assert_eq!([0.0, 0.04, 9.94, 10.0, 51_200.0].map(per_second), ["0/s", "0.0/s", "9.9/s", "10/s", "51.2k/s"]);
-    }
 
     #[test]
     fn a_bar_is_as_high_as_its_share_and_never_lower_than_zero_is() {
