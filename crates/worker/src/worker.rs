@@ -1,9 +1,6 @@
 //! A worker, from its settings to its graceful stop.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use punctual_client::{Job, Punctual, Recurring, admin::Retention};
@@ -22,7 +19,7 @@ use crate::{
     outbox::Outbox,
     registry::Registry,
     settler,
-    shared::{Config, QueueOrder, Senders, Shared},
+    shared::{Awaiting, Config, QueueOrder, Senders, Shared},
     ticker,
 };
 
@@ -317,6 +314,12 @@ impl RunningWorker {
         move || shared.stats()
     }
 
+    /// Returns a function that tells why the worker does not claim jobs, if it does not; it outlives this value.
+    pub fn watch_claims(&self) -> impl Fn() -> Option<&'static str> + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.why_not_claiming()
+    }
+
     /// Waits until the worker has nothing to run: no job is due for it, and all claimed jobs are settled. Includes all
     /// jobs that were enqueued before the call.
     pub async fn until_empty(&self) {
@@ -397,22 +400,6 @@ impl RunningWorker {
         }
         tracing::info!(worker = %shared.id, settled, "stopped");
         shared.stats()
-    }
-}
-
-/// A caller waits until there is nothing left to run. Claims that begin meanwhile also look for suspects.
-struct Awaiting<'a>(&'a Shared);
-
-impl<'a> Awaiting<'a> {
-    fn begin(shared: &'a Shared) -> Self {
-        shared.awaiting_empty.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl Drop for Awaiting<'_> {
-    fn drop(&mut self) {
-        self.0.awaiting_empty.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
