@@ -1,7 +1,9 @@
 //! One file per command.
 
 mod bench;
+mod bootstrap;
 mod cleanup;
+mod config;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -38,6 +40,9 @@ use crate::{
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
+    if let Command::Config(command) = &cli.command {
+        return config::run(&cli, command);
+    }
     let config = Config::read(&cli)?;
     match &cli.command {
         Command::Up(args) => up::run(&cli, &config, args).await?,
@@ -57,6 +62,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Cleanup => cleanup::run(&cli, &config).await?,
         Command::Migrate => migrate::run(&cli, &config).await?,
         Command::Move(args) => move_store::run(&cli, args).await?,
+        // Above, since it reports what is wrong with the configuration.
+        Command::Config(_) => {}
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,
         Command::Verify(args) => return verify::run(&cli, &config, args).await,
