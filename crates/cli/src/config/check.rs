@@ -69,7 +69,7 @@ impl Config {
 /// The secret of the first token, if the environment contains one.
 pub(crate) fn bootstrap_token(environment: &Environment) -> Result<Option<String>> {
     let Some(secret) = environment.secret(BOOTSTRAP_TOKEN).map_err(Usage)? else { return Ok(None) };
-    check_secret(&secret).map_err(|invalid| Usage(format!("{BOOTSTRAP_TOKEN}: {invalid}")))?;
+    check_secret(&secret).map_err(|invalid| Usage(format!("{BOOTSTRAP_TOKEN} {}", invalid.problem)))?;
     Ok(Some(secret))
 }
 

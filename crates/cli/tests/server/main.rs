@@ -4,6 +4,7 @@
 
 mod alerts;
 mod clients;
+mod containers;
 mod disk;
 mod http;
 mod locked;
