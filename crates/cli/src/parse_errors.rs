@@ -12,7 +12,12 @@ pub(crate) fn from_yaml_or_json<T: DeserializeOwned>(text: &str) -> Result<T, St
     serde_saphyr::from_str(text).map_err(|error| {
         let at = error.location().map(|at| position(at.line(), at.column())).unwrap_or_default();
         let is_yaml = serde_saphyr::from_str::<serde_json::Value>(text).is_ok();
-        let wrong = if is_yaml { explained(&error.without_snippet().to_string()) } else { SYNTAX.to_owned() };
+        let message = error.without_snippet().to_string();
+        let wrong = match is_yaml {
+            true => explained(&message),
+            false if message.contains("duplicate mapping key") => "a key is given twice".to_owned(),
+            false => SYNTAX.to_owned(),
+        };
         format!("{at}{wrong}")
     })
 }
@@ -106,6 +111,7 @@ mod tests {
             ("name: x\nnam: hunter2\n", "line 2"),
             ("name: x\ncounts:\n  a: hunter2\n", "line 3"),
             ("name: 'hunter2\n", "not valid YAML"),
+            ("name: hunter2\nname: hunter2\n", "line 2"),
         ] {
             let problem = from_yaml_or_json::<Sample>(text).unwrap_err();
             assert!(problem.contains(expected), "{text}: {problem}");

@@ -7,7 +7,7 @@ use std::fs;
 use serde::Deserialize;
 
 use super::{
-    Config,
+    Config, flags,
     keys::{self, KEYS},
     settings::{KeyPath, Settings, insert},
 };
@@ -91,6 +91,13 @@ fn unknown_variables_are_warnings() {
     let settings = load("", &[("PUNCTUAL_RETENTION__SUCEEDED", "7d"), ("PUNCTUAL_JOB_ID", "job_1")]);
     let expected = "unknown variable PUNCTUAL_RETENTION__SUCEEDED; did you mean PUNCTUAL_RETENTION__SUCCEEDED?";
     assert_eq!(settings.warnings, [expected]);
+}
+
+#[test]
+fn every_variable_of_a_flag_is_documented() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let missing: Vec<_> = flags::variables().into_iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/configuration.md lacks {missing:?}");
 }
 
 /// The list of keys and the types of the configuration name the same keys.
