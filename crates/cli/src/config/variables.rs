@@ -37,7 +37,7 @@ pub(crate) fn target(variable: &str, names: impl Fn(&[String]) -> Vec<String>) -
         return Ok(Some(Target::OfFlag(key.segments().map(str::to_owned).collect(), key)));
     }
     let parts: Vec<&str> = variable.trim_start_matches(PREFIX).split("__").collect();
-    let mut path = Vec::new();
+    let mut path: Vec<String> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let (lower, is_last) = (part.to_lowercase(), index + 1 == parts.len());
         let fixed = keys::in_table(&path);
