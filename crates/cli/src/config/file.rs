@@ -46,10 +46,7 @@ impl Position {
 impl ConfigFile {
     /// Parses the text of a file; an error says where and what is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |error: toml::de::Error| {
-            let at = error.span().map(|span| format!("{}: ", Position::of(text, span.start))).unwrap_or_default();
-            format!("{at}{}", explained(error.message()))
-        };
+        let wrong = |error: toml::de::Error| located(text, &error);
         let spanned = DeTable::parse(text).map_err(wrong)?;
         let table = toml::from_str(text).map_err(wrong)?;
         let mut places = BTreeMap::new();
@@ -80,10 +77,19 @@ fn locate(text: &str, table: &DeTable<'_>, path: &mut Vec<String>, places: &mut 
     }
 }
 
+/// What is wrong with the text of a TOML file, and where; neither the text nor the parser is quoted.
+pub(crate) fn located(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map(|span| format!("{}: ", Position::of(text, span.start))).unwrap_or_default();
+    format!("{at}{}", explained(error.message()))
+}
+
 /// What is wrong, in words of our own: the first of these whose mark the message of the parser contains.
 fn explained(message: &str) -> &'static str {
-    const EXPLAINED: [(&str, &str); 13] = [
+    const EXPLAINED: [(&str, &str); 16] = [
         ("duplicate key", "this key or section is defined twice"),
+        ("unknown field", "unknown key"),
+        ("missing field", "a key is missing"),
+        ("invalid type", "the value has the wrong type"),
         ("cannot recurse", "too many levels of nesting"),
         ("unclosed array", "a list is not closed: expected `]`"),
         ("unclosed inline table", "a table is not closed: expected `}`"),

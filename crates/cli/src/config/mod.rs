@@ -11,7 +11,7 @@
 
 pub(crate) mod check;
 pub(crate) mod environment;
-mod file;
+pub(crate) mod file;
 mod flags;
 pub(crate) mod keys;
 pub(crate) mod settings;
