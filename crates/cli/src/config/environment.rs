@@ -14,7 +14,7 @@ pub(crate) const PREFIX: &str = "PUNCTUAL_";
 pub(crate) const BOOTSTRAP_TOKEN: &str = "PUNCTUAL_BOOTSTRAP_TOKEN";
 
 /// Variables that are neither keys nor flags.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 8] = [
     "PUNCTUAL_LOG",
     "PUNCTUAL_LOG_FORMAT",
     BOOTSTRAP_TOKEN,
@@ -24,7 +24,6 @@ const OTHERS: [&str; 9] = [
     // Of clients of the API.
     "PUNCTUAL_URL",
     "PUNCTUAL_TOKEN",
-    "PUNCTUAL_TOKEN_FILE",
 ];
 
 /// Variables that processes of Punctual set for each other and for programs, and those of tests: never suggested.
