@@ -10,10 +10,18 @@ use clap::Args;
 use punctual::{AlertKind, Alerts, Webhook, core::Invalid};
 use serde::Deserialize;
 
-use crate::{exit::Usage, format::Span};
+use crate::{
+    config::environment::{self, Environment},
+    exit::Usage,
+    format::Span,
+};
 
 /// Variable with the secret of webhooks that do not specify one.
 const SECRET: &str = "PUNCTUAL_ALERT_SECRET";
+/// Variable with the file of that secret.
+const SECRET_FILE: &str = "PUNCTUAL_ALERT_SECRET_FILE";
+/// Variable with the URL of the webhook that the command line specifies.
+const URL: &str = "PUNCTUAL_ALERT_URL";
 /// Name of the webhook that the command line specifies.
 const OF_FLAGS: &str = "default";
 
@@ -25,6 +33,26 @@ pub(crate) struct AlertArgs {
     /// File with the secret that signs alerts
     #[arg(long, env = "PUNCTUAL_ALERT_SECRET_FILE", value_name = "FILE")]
     pub(crate) alert_secret_file: Option<PathBuf>,
+}
+
+impl AlertArgs {
+    /// The settings of the environment.
+    pub(crate) fn of(environment: &Environment) -> Self {
+        Self {
+            alert_url: environment.get(URL).map(str::to_owned),
+            alert_secret_file: environment.get(SECRET_FILE).map(PathBuf::from),
+        }
+    }
+
+    /// The URL of the flag, of the variable, or of the file that a variable names.
+    fn url(&self) -> Result<Option<String>, Usage> {
+        let environment = Environment::of_process();
+        let of_flag = self.alert_url.as_deref().filter(|url| environment.get(URL) != Some(*url));
+        match of_flag {
+            Some(url) => Ok(Some(url.to_owned())),
+            None => environment.secret(URL).map_err(Usage),
+        }
+    }
 }
 
 /// The alert settings of the configuration, described in docs/operations.md.
@@ -55,7 +83,8 @@ struct WebhookConfig {
 
 /// The alerts that the configuration and the command line specify, if any; `folder` is that of the configuration file.
 pub(crate) fn alerts(config: Option<&AlertsConfig>, args: &AlertArgs, folder: &Path) -> Result<Option<Alerts>, Usage> {
-    if config.is_none() && args.alert_url.is_none() {
+    let url = args.url()?;
+    if config.is_none() && url.is_none() {
         return Ok(None);
     }
     let own = config.cloned().unwrap_or_default();
@@ -63,7 +92,7 @@ pub(crate) fn alerts(config: Option<&AlertsConfig>, args: &AlertArgs, folder: &P
     for (name, webhook) in &own.webhooks {
         alerts = alerts.webhook(webhook.webhook(name, args, folder)?);
     }
-    if let Some(url) = &args.alert_url {
+    if let Some(url) = &url {
         let secret = shared_secret(args)?.ok_or_else(|| {
             Usage(format!("--alert-url: a signing secret is required; set {SECRET} or --alert-secret-file"))
         })?;
@@ -136,10 +165,16 @@ impl WebhookConfig {
 
 /// The secret of webhooks that do not specify one.
 fn shared_secret(args: &AlertArgs) -> Result<Option<Vec<u8>>, Usage> {
-    match (&args.alert_secret_file, env::var(SECRET)) {
-        (Some(path), _) => read_secret(path).map(Some).map_err(|why| Usage(format!("--alert-secret-file: {why}"))),
-        (None, Ok(secret)) => Ok(Some(secret.into_bytes())),
-        (None, Err(_)) => Ok(None),
+    let environment = Environment::of_process();
+    match (&args.alert_secret_file, environment.get(SECRET)) {
+        (Some(path), Some(_)) if environment.get(SECRET_FILE) == path.to_str() => {
+            Err(Usage(environment::both(SECRET, SECRET_FILE)))
+        }
+        (Some(path), _) => {
+            let unreadable = |why| Usage(format!("--alert-secret-file ({SECRET_FILE}): {why}"));
+            read_secret(path).map(Some).map_err(unreadable)
+        }
+        (None, secret) => Ok(secret.map(|secret| secret.as_bytes().to_vec())),
     }
 }
 

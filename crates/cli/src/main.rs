@@ -11,7 +11,9 @@ mod format;
 mod handlers;
 #[cfg(target_os = "linux")]
 mod init;
+mod log;
 mod output;
+mod parse_errors;
 mod recurring;
 mod table;
 mod text;
@@ -19,18 +21,13 @@ mod top;
 mod traces;
 
 use std::{
-    io::IsTerminal,
     panic,
     process::{self, ExitCode},
 };
 
 use clap::Parser;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-use crate::{
-    args::{Cli, Command},
-    traces::Traces,
-};
+use crate::args::Cli;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
@@ -42,7 +39,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::report_usage(&error),
     };
-    let traces = start_log(&cli.command);
+    let traces = log::start(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {error}"), cli.json),
@@ -70,28 +67,4 @@ fn end_with_the_reader() {
         }
         usual(info);
     }));
-}
-
-/// Log lines go to standard error; `PUNCTUAL_LOG=debug` shows more of them, `PUNCTUAL_LOG_FORMAT=json` formats them for
-/// programs. Traces are exported as the environment specifies.
-fn start_log(command: &Command) -> Traces {
-    let usual = if matches!(command, Command::Serve(_)) { "warn" } else { "error" };
-    // The messages of the SQL Server driver are part of errors already.
-    let usual = || EnvFilter::new(format!("{usual},tiberius=off"));
-    let filter = EnvFilter::try_from_env("PUNCTUAL_LOG").unwrap_or_else(|_| usual());
-    let log = fmt::layer().with_writer(format::LogWriter::new);
-    let log: Box<dyn Layer<Registry> + Send + Sync> =
-        if std::env::var("PUNCTUAL_LOG_FORMAT").is_ok_and(|format| format == "json") {
-            log.json().flatten_event(true).boxed()
-        } else if std::io::stderr().is_terminal() {
-            log.with_target(false).with_timer(format::TimeOfDay).boxed()
-        } else {
-            log.with_ansi(false).boxed()
-        };
-    let (log, traces) = (tracing_subscriber::registry().with(log.with_filter(filter)), Traces::start(command));
-    match traces.layer() {
-        Some(layer) => log.with(layer).init(),
-        None => log.init(),
-    }
-    traces
 }

@@ -47,13 +47,16 @@ impl Punctual {
     pub async fn connect_with_clock(url: &str, clock: ManualClock) -> Result<Self, Error> {
         Ok(Self::new(open(url, Create::Anywhere, Some(clock)).await?))
     }
+
+    /// Checks the URL of a store without connecting: its scheme, its parameters, and the URLs of its Redis servers.
+    pub fn check_url(url: &str) -> Result<(), Error> {
+        Ok(check(url)?)
+    }
 }
 
 async fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") if parted(url)?.1.address.is_some() => {
-            Err(invalid("sqlite", "dispatch is not supported by SQLite; expected a postgres:// store"))
-        }
+        Some("sqlite") if parted(url)?.1.address.is_some() => Err(no_dispatch()),
         #[cfg(feature = "sqlite")]
         Some("sqlite") => {
             let mut options: punctual_sql::sqlite::Options = url.parse()?;
@@ -84,12 +87,36 @@ async fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Result<A
             }
             Ok(Arc::new(punctual_sql::sqlserver::SqlServerStore::open(options).await?))
         }
-        _ => {
-            // The URL may contain a password; only its scheme is repeated.
-            let scheme = url.chars().take_while(|c| *c != ':').take(32).collect();
-            Err(StoreError::UnknownScheme { scheme, expected: SCHEMES.join(", ") })
-        }
+        _ => Err(unknown_scheme(url)),
     }
+}
+
+/// Checks a URL as [`open`] does.
+fn check(url: &str) -> Result<(), StoreError> {
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") if parted(url)?.1.address.is_some() => Err(no_dispatch()),
+        #[cfg(feature = "sqlite")]
+        Some("sqlite") => url.parse::<punctual_sql::sqlite::Options>().map(drop),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => {
+            let (url, dispatch) = parted(url)?;
+            url.parse::<punctual_sql::postgres::Options>()?;
+            dispatch.check()
+        }
+        #[cfg(feature = "sqlserver")]
+        Some("sqlserver" | "mssql") => url.parse::<punctual_sql::sqlserver::Options>().map(drop),
+        _ => Err(unknown_scheme(url)),
+    }
+}
+
+fn no_dispatch() -> StoreError {
+    invalid("sqlite", "dispatch is not supported by SQLite; expected a postgres:// store")
+}
+
+fn unknown_scheme(url: &str) -> StoreError {
+    // The URL may contain a password; only its scheme is repeated.
+    let scheme = url.chars().take_while(|c| *c != ':').take(32).collect();
+    StoreError::UnknownScheme { scheme, expected: SCHEMES.join(", ") }
 }
 
 /// The Redis settings of a URL.
@@ -101,6 +128,26 @@ struct Dispatch {
     /// The servers for locks.
     locks: Vec<String>,
     lock_jobs: bool,
+}
+
+#[cfg(feature = "postgres")]
+impl Dispatch {
+    /// Checks the URLs of the Redis servers.
+    #[cfg(feature = "redis")]
+    fn check(&self) -> Result<(), StoreError> {
+        let mut addresses = self.address.iter().chain(&self.locks);
+        addresses.try_for_each(|address| address.parse::<punctual_redis::Address>().map(drop))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn check(&self) -> Result<(), StoreError> {
+        if self.address.is_some() { Err(not_in_this_build()) } else { Ok(()) }
+    }
+}
+
+#[cfg(all(feature = "postgres", not(feature = "redis")))]
+fn not_in_this_build() -> StoreError {
+    invalid("redis", "this build does not support dispatch; build it with the feature `redis`")
 }
 
 /// Splits a URL into the URL of the store and the Redis settings.
@@ -146,8 +193,7 @@ async fn dispatched(
 
 #[cfg(all(feature = "postgres", not(feature = "redis")))]
 async fn dispatched(_: punctual_sql::postgres::Options, _: &str, _: &Dispatch) -> Result<Arc<dyn Store>, StoreError> {
-    let reason = "this build does not support dispatch; build it with the feature `redis`".to_owned();
-    Err(StoreError::Unreachable { store: "redis".to_owned(), reason })
+    Err(not_in_this_build())
 }
 
 #[cfg(test)]

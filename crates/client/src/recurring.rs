@@ -98,6 +98,13 @@ impl Recurring {
         Ok(spec)
     }
 
+    /// Checks the schedule as one that a program defines: a schedule that has ended is accepted.
+    pub fn check_defined(self, now: Timestamp) -> Result<ScheduleSpec, Invalid> {
+        let spec = self.into_spec()?;
+        spec.check_defined(now)?;
+        Ok(spec)
+    }
+
     fn into_spec(mut self) -> Result<ScheduleSpec, Invalid> {
         // Rounded as in the store.
         self.spec.jitter = Duration::from_millis(u64::try_from(self.spec.jitter.as_millis()).unwrap_or(u64::MAX));

@@ -36,6 +36,8 @@ pub(crate) struct App {
     pub(crate) counter_cache: CounterCache,
     /// Metrics of the workers that run beside the server.
     pub(crate) metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
+    /// Why the worker beside the server is not ready, if it is not.
+    pub(crate) worker_problem: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// Cancelled when the server is about to stop: waiting requests answer at once.
     pub(crate) stopping: CancellationToken,
     /// Distributes job events to the subscribers of the stream.

@@ -22,12 +22,13 @@ pub(crate) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Readiness: OK if the store can be written, otherwise the reason.
+/// Readiness: OK if the store can be written and the worker beside the server is ready, otherwise the reasons.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let mut problems = Vec::new();
     if app.stopping.is_cancelled() {
         problems.push("the server is shutting down".to_owned());
     }
+    problems.extend((app.worker_problem)());
     match time::timeout(STORE_MAX, app.readiness.probe()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => problems.push(reason(&error)),

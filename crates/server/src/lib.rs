@@ -42,7 +42,7 @@ mod unread;
 
 pub use app::{RequestLimits, StreamLimits};
 pub use files::raise_file_limit;
-pub use listen::{RunningServer, Server, StartError, Tls};
+pub use listen::{BoundAddress, RunningServer, Server, StartError, Tls};
 
 /// The OpenAPI document of the API.
 pub fn openapi() -> serde_json::Value {

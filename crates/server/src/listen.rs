@@ -38,7 +38,7 @@ use crate::{
     peer::{Connection, Peer},
     readiness::Readiness,
     sampler,
-    service::service,
+    service::{probes, service},
 };
 
 /// Default of the maximum number of concurrent connections.
@@ -58,6 +58,8 @@ pub struct Server {
     connections_max: usize,
     stream: StreamLimits,
     metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
+    worker_problem: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    probes_only: bool,
 }
 
 impl fmt::Debug for Server {
@@ -73,6 +75,24 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+}
+
+/// An address that is bound: no other program can listen on it. Connections wait until a server answers them.
+#[derive(Debug)]
+pub struct BoundAddress {
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl BoundAddress {
+    /// Binds an address; with port 0, the system chooses a free port.
+    pub fn bind(address: SocketAddr) -> Result<Self, StartError> {
+        let cannot_listen = |error| StartError::CannotListen { address, error };
+        let listener = TcpListener::bind(address).map_err(cannot_listen)?;
+        listener.set_nonblocking(true).map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+        Ok(Self { address, listener })
+    }
 }
 
 /// Why a server cannot start.
@@ -115,7 +135,6 @@ impl Server {
     /// A server for this store.
     pub fn new(punctual: Punctual) -> Self {
         let limits = RequestLimits::default();
-        let metrics = Box::new(Vec::new);
         Self {
             punctual,
             tls: None,
@@ -123,7 +142,9 @@ impl Server {
             limits,
             connections_max: CONNECTIONS_MAX,
             stream: StreamLimits::default(),
-            metrics,
+            metrics: Box::new(Vec::new),
+            worker_problem: Box::new(|| None),
+            probes_only: false,
         }
     }
 
@@ -155,6 +176,23 @@ impl Server {
         self
     }
 
+    /// Adds a reason why the worker beside the server is not ready, if it returns one: `/readyz` then answers 503 with
+    /// it.
+    #[must_use]
+    pub fn ready_unless(mut self, problem: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        self.worker_problem = Box::new(problem);
+        self
+    }
+
+    /// Serves only `/healthz`, `/readyz` and `/metrics`. Without the API there is nothing that other hosts could
+    /// change, so it may listen on any address; `/metrics` still needs a token, except on loopback addresses of a store
+    /// without tokens.
+    #[must_use]
+    pub fn probes_only(mut self) -> Self {
+        self.probes_only = true;
+        self
+    }
+
     /// Sets the maximum number of concurrent connections; further connections are closed at once.
     #[must_use]
     pub fn connections_max(mut self, count: usize) -> Self {
@@ -171,8 +209,14 @@ impl Server {
 
     /// Starts listening on an address; fails if that would not be safe.
     pub async fn start(self, address: SocketAddr) -> Result<RunningServer, StartError> {
+        self.start_on(BoundAddress::bind(address)?).await
+    }
+
+    /// Starts to answer on an address that is bound already; fails if that would not be safe.
+    pub async fn start_on(self, listener: BoundAddress) -> Result<RunningServer, StartError> {
+        let BoundAddress { address, listener } = listener;
         let is_local = address.ip().is_loopback();
-        if !is_local {
+        if !is_local && !self.probes_only {
             self.check_exposure(address).await?;
         }
         let tls = match &self.tls {
@@ -180,9 +224,6 @@ impl Server {
             None => None,
         };
         let cannot_listen = |error| StartError::CannotListen { address, error };
-        let listener = TcpListener::bind(address).map_err(cannot_listen)?;
-        listener.set_nonblocking(true).map_err(cannot_listen)?;
-        let address = listener.local_addr().map_err(cannot_listen)?;
         let (stopping, sockets) = (CancellationToken::new(), TaskTracker::new());
         let app = Arc::new(App {
             tokens: Tokens::new(self.punctual.clone(), is_local),
@@ -192,6 +233,7 @@ impl Server {
             sockets: Arc::new(Semaphore::new(self.stream.sockets_max)),
             open_sockets: sockets.clone(),
             metrics: self.metrics,
+            worker_problem: self.worker_problem,
             store_name: self.punctual.store().info().location,
             history: History::new(self.punctual.clone()),
             readiness: Readiness::new(self.punctual.clone()),
@@ -202,10 +244,15 @@ impl Server {
         });
         // The first read sets the baseline of the counters.
         app.counter_cache.counts().await?;
-        tokio::spawn(sampler::run(Arc::clone(&app)));
+        let service = if self.probes_only {
+            probes(app)
+        } else {
+            tokio::spawn(sampler::run(Arc::clone(&app)));
+            service(app)
+        };
         let bounded = Bounded(Arc::new(Semaphore::new(self.connections_max)));
         let (handle, make, scheme) =
-            (Handle::new(), service(app).into_make_service(), if tls.is_some() { "https" } else { "http" });
+            (Handle::new(), service.into_make_service(), if tls.is_some() { "https" } else { "http" });
         let mut server = axum_server::from_tcp(listener).map_err(cannot_listen)?.handle(handle.clone());
         let (builder, timeout) = (server.http_builder(), self.limits.head_timeout);
         builder

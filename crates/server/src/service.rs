@@ -35,11 +35,7 @@ pub(crate) fn service(app: Arc<App>) -> Router {
     let routes = router::routes();
     let document: Arc<str> = openapi::document(&routes).to_string().into();
     let document = move || async move { ([(header::CONTENT_TYPE, "application/json")], document.to_string()) };
-    let mut router = Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::serve))
-        .route("/v1/openapi.json", get(document));
+    let mut router = probe_routes().route("/v1/openapi.json", get(document));
     for route in routes {
         let (path, route) = (route.path, Arc::new(route));
         let Ok(method) = MethodFilter::try_from(route.method.clone()) else { continue };
@@ -54,6 +50,26 @@ pub(crate) fn service(app: Arc<App>) -> Router {
         .fallback(dashboard::not_found)
         .method_not_allowed_fallback(|| async { Problem::new(Code::NotAllowed, "method not allowed for this path") })
         .with_state(app);
+    with_layers(router, has_tls)
+}
+
+/// Builds the service of a worker's health endpoints: no API, no dashboard.
+pub(crate) fn probes(app: Arc<App>) -> Router {
+    let has_tls = app.has_tls;
+    let not_found = || async { Problem::not_found("path not found; expected /healthz, /readyz or /metrics") };
+    with_layers(probe_routes().fallback(not_found).with_state(app), has_tls)
+}
+
+/// The routes for probes and for Prometheus.
+fn probe_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::serve))
+}
+
+/// Adds the layers that every request and response passes through.
+fn with_layers(router: Router, has_tls: bool) -> Router {
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
     };

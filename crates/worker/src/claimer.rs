@@ -113,6 +113,7 @@ impl Claimer {
                 self.begin(claimed.claims, sent_at, permits, None);
             }
             Err(error) => {
+                self.shared.cannot_claim();
                 let retry_ms = self.backoff.as_millis() as u64;
                 tracing::warn!(worker = %self.shared.id, %error, retry_ms, "cannot claim jobs");
                 self.saturated = false;

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU8, AtomicUsize, Ordering},
     },
     time::{self, Duration},
 };
@@ -61,6 +61,13 @@ pub(crate) struct Config {
     pub(crate) isolation: Isolation,
 }
 
+/// No claim has ended yet.
+const UNKNOWN: u8 = 0;
+/// The last claim succeeded.
+const CLAIMS: u8 = 1;
+/// The last claim failed.
+const CANNOT_CLAIM: u8 = 2;
+
 /// State shared by the parts of a worker.
 pub(crate) struct Shared {
     pub(crate) id: WorkerId,
@@ -82,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) load: watch::Sender<Load>,
     /// Claim again without waiting for jobs: a caller waits for the worker to become empty.
     pub(crate) claim_now: Notify,
+    /// Whether the last claim failed, once there was one: [`UNKNOWN`], [`CLAIMS`] or [`CANNOT_CLAIM`].
+    last_claim: AtomicU8,
     /// Claim no more jobs.
     pub(crate) draining: CancellationToken,
     /// Release the jobs that still run.
@@ -147,6 +156,7 @@ impl Shared {
             short_lease: Notify::new(),
             load: watch::Sender::new(Load::default()),
             claim_now: Notify::new(),
+            last_claim: AtomicU8::new(UNKNOWN),
             draining: CancellationToken::new(),
             releasing: CancellationToken::new(),
             hurried: CancellationToken::new(),
@@ -216,8 +226,28 @@ impl Shared {
     /// others.
     pub(crate) fn claimed(&self, start: ClaimStart, jobs: usize, held_back: bool) {
         self.count_claimed(jobs);
+        self.last_claim.store(CLAIMS, Ordering::Relaxed);
         let empty_claim = (jobs == 0 && !held_back).then_some(start);
         self.load.send_if_modified(|load| std::mem::replace(&mut load.empty_claim, empty_claim) != empty_claim);
+    }
+
+    /// The last claim failed.
+    pub(crate) fn cannot_claim(&self) {
+        self.last_claim.store(CANNOT_CLAIM, Ordering::Relaxed);
+    }
+
+    /// Why the worker does not claim jobs, if it does not.
+    pub(crate) fn why_not_claiming(&self) -> Option<&'static str> {
+        if self.draining.is_cancelled() {
+            return Some("the worker is draining");
+        }
+        match self.last_claim.load(Ordering::Relaxed) {
+            CLAIMS => None,
+            // It never claims.
+            UNKNOWN if self.config.upkeep_only => None,
+            CANNOT_CLAIM => Some("the worker cannot claim jobs; see its log"),
+            _ => Some("the worker has not claimed yet"),
+        }
     }
 
     /// The attempts whose leases are renewed.
@@ -359,5 +389,21 @@ impl ProgressSink for Shared {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Worker({})", json!(self.id))
+    }
+}
+
+/// A caller waits until there is nothing left to run. Claims that begin meanwhile also look for suspects.
+pub(crate) struct Awaiting<'a>(&'a Shared);
+
+impl<'a> Awaiting<'a> {
+    pub(crate) fn begin(shared: &'a Shared) -> Self {
+        shared.awaiting_empty.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.awaiting_empty.fetch_sub(1, Ordering::SeqCst);
     }
 }

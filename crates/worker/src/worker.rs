@@ -1,16 +1,16 @@
 //! A running worker, until its graceful stop.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use punctual_core::{Settlement, StoreError, WorkerId};
 use tokio::{task::JoinHandle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Stats, shared::Shared};
+use crate::{
+    Stats,
+    shared::{Awaiting, Shared},
+};
 
 /// How long after the grace period jobs are released whose handlers did not react to the request to stop.
 const UNRESPONSIVE_SLACK: Duration = Duration::from_millis(500);
@@ -42,6 +42,12 @@ impl RunningWorker {
     pub fn watch_stats(&self) -> impl Fn() -> Stats + use<> {
         let shared = Arc::clone(&self.shared);
         move || shared.stats()
+    }
+
+    /// Returns a function that tells why the worker does not claim jobs, if it does not; it outlives this value.
+    pub fn watch_claims(&self) -> impl Fn() -> Option<&'static str> + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.why_not_claiming()
     }
 
     /// Waits until the worker has nothing to run: no job is due for it, and all claimed jobs are settled. Includes all
@@ -124,22 +130,6 @@ impl RunningWorker {
         }
         tracing::info!(worker = %shared.id, settled, "stopped");
         shared.stats()
-    }
-}
-
-/// A caller waits until there is nothing left to run. Claims that begin meanwhile also look for suspects.
-struct Awaiting<'a>(&'a Shared);
-
-impl<'a> Awaiting<'a> {
-    fn begin(shared: &'a Shared) -> Self {
-        shared.awaiting_empty.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl Drop for Awaiting<'_> {
-    fn drop(&mut self) {
-        self.0.awaiting_empty.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -17,7 +17,7 @@ use punctual_bench::Scenario;
 pub(crate) use self::{
     backups::{Backup, Restore},
     enqueue::{Enqueue, OptionArgs},
-    http::{Health, ListenArgs, TokensCommand},
+    http::{Health, Listen, ListenArgs, TokensCommand},
     jobs::{Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
@@ -34,8 +34,9 @@ use crate::{
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
     The store is created by up, serve, work, migrate, and commands that add to it: enqueue, workflows submit,\n\
     schedules put, queues limit, queues defaults, tokens create, and the target of move.\n\
-    Settings: flags over PUNCTUAL_* over punctual.toml. PUNCTUAL_LOG=debug prints details,\n\
-    PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
+    Settings: flags over PUNCTUAL_* over punctual.toml; `punctual config keys` lists them.\n\
+    A variable with _FILE at its end, such as PUNCTUAL_STORE_FILE, names a file with the secret.\n\
+    PUNCTUAL_LOG=debug prints details, PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
 pub(crate) struct Cli {
     /// Store URL [default: sqlite:punctual.db]
     #[arg(long, global = true, env = "PUNCTUAL_STORE", value_name = "URL", hide_env_values = true)]
@@ -113,6 +114,9 @@ pub(crate) enum Command {
     Doctor,
     /// Check that a server answers; exit code 1 if it does not
     Health(Health),
+    /// Check and show the configuration, without connecting to the store
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Run benchmarks in a separate database or schema
     Bench(Bench),
     /// Verify that a database keeps the guarantees: the conformance suite, and worker processes that are killed under
@@ -148,6 +152,22 @@ impl Command {
                 | Self::Tokens(TokensCommand::Create { .. })
         )
     }
+
+    /// Whether this is a worker process of another process, which has printed what people should know.
+    pub(crate) const fn is_supervised(&self) -> bool {
+        matches!(self, Self::Work(Work { supervised: true, .. }))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check the file, the environment, cron expressions, programs, secrets and URLs
+    #[command(after_help = "Exit codes: 0 valid, 2 not valid.")]
+    Check,
+    /// Show the settings that are in effect, and where each comes from; secrets are not shown
+    Show,
+    /// List all keys with their variables, flags and defaults
+    Keys,
 }
 
 #[derive(Debug, Subcommand)]
@@ -223,6 +243,9 @@ pub(crate) struct Work {
     /// Stop when no job is due or running
     #[arg(long)]
     pub(crate) until_empty: bool,
+    /// Listen address of /healthz, /readyz and /metrics [default: none]
+    #[arg(long, env = "PUNCTUAL_WORK_LISTEN", value_name = "ADDRESS")]
+    pub(crate) listen: Option<Listen>,
     #[command(flatten)]
     pub(crate) worker: WorkerArgs,
 }

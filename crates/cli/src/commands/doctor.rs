@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::{
     args::Cli,
-    config::Config,
+    commands::config::problems,
+    config::{Config, environment::Environment, settings::Settings},
     exit,
     format::{BOLD, status_style},
     output::print_json,
@@ -25,6 +26,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<ExitCode> {
     diagnostics.push(vanished(&punctual).await?);
     diagnostics.push(schedules(&punctual).await?);
     diagnostics.push(access(&punctual).await?);
+    diagnostics.push(configuration(cli));
     let well = diagnostics.iter().all(|diagnostic| diagnostic.ok);
     if cli.json {
         print_json(&json!({"ok": well, "diagnostics": diagnostics}))?;
@@ -94,6 +96,16 @@ async fn access(punctual: &Punctual) -> Result<Diagnostic> {
         Access::Closed { tokens } => format!("closed: {tokens} valid tokens"),
     };
     Ok(Diagnostic { check: "access".into(), ok: access != Access::Closed { tokens: 0 }, message })
+}
+
+/// What is wrong with the configuration on this machine.
+fn configuration(cli: &Cli) -> Diagnostic {
+    let environment = Environment::of_process();
+    let settings = Settings::load(cli.config.as_deref(), &environment);
+    let problems = problems(cli, &settings, &environment);
+    let ok = problems.is_empty();
+    let message = if ok { "the file and the environment are valid".to_owned() } else { problems.join("; ") };
+    Diagnostic { check: "config".into(), ok, message }
 }
 
 /// Jobs whose lease has expired and that were not returned to the queue.

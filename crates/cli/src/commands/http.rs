@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::{Error, Result};
 use punctual::{Punctual, Stats, core::StoreError};
-use punctual_server::{RunningServer, Server, Tls};
+use punctual_server::{BoundAddress, RunningServer, Server, Tls};
 
 use tokio::time;
 
-use crate::args::ListenArgs;
+use crate::args::{Listen, ListenArgs};
 
 /// Maximum duration of requests under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -38,9 +38,52 @@ impl WorkerStats {
     }
 }
 
-/// Starts the server, unless it is disabled.
-pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerStats) -> Result<Option<RunningServer>> {
-    let Some(address) = args.listen.0 else { return Ok(None) };
+/// Returns why the worker does not claim jobs, if it does not.
+pub(crate) type WatchClaims = Box<dyn Fn() -> Option<&'static str> + Send>;
+
+/// Whether the worker claims jobs, once it has started.
+#[derive(Clone, Default)]
+pub(crate) struct WorkerClaims(Arc<OnceLock<Mutex<WatchClaims>>>);
+
+impl WorkerClaims {
+    /// Sets the source.
+    pub(crate) fn watch(&self, claims: WatchClaims) {
+        // Called once per process, so the slot is empty.
+        let _ = self.0.set(Mutex::new(claims));
+    }
+
+    fn problem(&self) -> Option<String> {
+        let Some(claims) = self.0.get() else { return Some("the worker has not started yet".to_owned()) };
+        claims.lock().unwrap_or_else(PoisonError::into_inner)().map(str::to_owned)
+    }
+}
+
+/// Binds the address, unless the server is disabled. Comes first: a busy port must be found before anything happens.
+pub(crate) fn bind(listen: Listen) -> Result<Option<BoundAddress>> {
+    Ok(listen.0.map(BoundAddress::bind).transpose()?)
+}
+
+/// Starts the health endpoints of a worker.
+pub(crate) async fn start_probes(
+    punctual: &Punctual,
+    address: Option<BoundAddress>,
+    stats: WorkerStats,
+    claims: WorkerClaims,
+) -> Result<Option<RunningServer>> {
+    let Some(address) = address else { return Ok(None) };
+    let server = Server::new(punctual.clone()).probes_only();
+    let server = server.metrics(move || stats.now().metrics()).ready_unless(move || claims.problem());
+    Ok(Some(server.start_on(address).await?))
+}
+
+/// Starts the server on its address, unless it is disabled.
+pub(crate) async fn start(
+    punctual: &Punctual,
+    address: Option<BoundAddress>,
+    args: &ListenArgs,
+    stats: WorkerStats,
+) -> Result<Option<RunningServer>> {
+    let Some(address) = address else { return Ok(None) };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
     // Without a higher limit, fewer connections are possible; the system reports when the limit is reached.
     if let Err(error) = punctual_server::raise_file_limit() {
@@ -48,7 +91,7 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerS
     }
     let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
     let server = server.metrics(move || stats.now().metrics());
-    Ok(Some(server.start(address).await?))
+    Ok(Some(server.start_on(address).await?))
 }
 
 /// Stops the server gracefully. After a failure of the store, `/readyz` reports the reason for a moment before the

@@ -3,7 +3,9 @@
 mod backup;
 mod backups;
 mod bench;
+mod bootstrap;
 mod cleanup;
+mod config;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -47,6 +49,9 @@ use crate::{
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
+    if let Command::Config(command) = &cli.command {
+        return config::run(&cli, command);
+    }
     let config = Config::read(&cli)?;
     match &cli.command {
         Command::Up(args) => up::run(&cli, &config, args).await?,
@@ -68,6 +73,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Move(args) => move_store::run(&cli, args).await?,
         Command::Backup(args) => backup::run(&cli, &config, args).await?,
         Command::Restore(args) => restore::run(&cli, &config, args).await?,
+        // Above, since it reports what is wrong with the configuration.
+        Command::Config(_) => {}
         Command::Doctor => return doctor::run(&cli, &config).await,
         Command::Health(args) => health::run(&cli, args).await?,
         Command::Bench(args) => bench::run(&cli, &config, args).await?,

@@ -15,21 +15,24 @@ use tokio::process::Command;
 use crate::{
     args::{Cli, Serve, WorkerArgs},
     commands::{
+        bootstrap,
         http::{self, WorkerStats},
         local_workers::LocalWorkers,
         work::stop_signal,
     },
-    config::Config,
+    config::{Config, environment::BOOTSTRAP_TOKEN},
     format::{self, Span},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> {
+    let address = http::bind(args.http.listen)?;
     let punctual = config.connect_to_serve(cli).await?;
+    bootstrap::run(&punctual).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
     let mut stop_signal = pin!(stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
     let stats = WorkerStats::default();
-    let server = http::start(&punctual, &args.http, stats.clone()).await?;
+    let server = http::start(&punctual, address, &args.http, stats.clone()).await?;
     if let Some(server) = &server {
         eprintln!("listening on {}", server.url());
     }
@@ -84,7 +87,14 @@ pub(crate) fn start(
     let settings = settings(cli, processes.args);
     let command = move || {
         let mut command = Command::new(&program);
-        command.args(["work", "--supervised"]).envs(settings.iter().cloned()).stdout(Stdio::null());
+        command.args(["work", "--supervised"]).stdout(Stdio::null());
+        for (name, value) in &settings {
+            // A flag takes precedence over a file that a variable names; two variables would contradict each other.
+            let other = name.strip_suffix("_FILE").map_or_else(|| format!("{name}_FILE"), str::to_owned);
+            command.env(name, value).env_remove(other);
+        }
+        // Only this process needs it.
+        command.env_remove(BOOTSTRAP_TOKEN);
         command
     };
     let supervisor = Supervisor::new(punctual.clone(), processes.count, command);

@@ -11,7 +11,7 @@ use tokio::time;
 use crate::{
     args::{Cli, Up},
     commands::{
-        demo,
+        bootstrap, demo,
         http::{self, WorkerStats},
         local_workers::LocalWorkers,
         serve::{self, WorkerProcesses},
@@ -22,12 +22,14 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
+    let address = http::bind(args.http.listen)?;
     let punctual = config.connect_to_serve(cli).await?;
+    bootstrap::run(&punctual).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
     let mut stop_signal = pin!(work::stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
     let stats = WorkerStats::default();
-    let server = http::start(&punctual, &args.http, stats.clone()).await?;
+    let server = http::start(&punctual, address, &args.http, stats.clone()).await?;
     let make = async || {
         config.prepare(&punctual).await?;
         let workers = match args.workers {

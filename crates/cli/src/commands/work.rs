@@ -1,12 +1,13 @@
 //! `punctual work`: a worker without API and dashboard.
 
 use anyhow::Result;
-use punctual::{RunningWorker, Stats, Supervised};
+use punctual::{Punctual, RunningWorker, Stats, Supervised};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    args::{Cli, Work},
+    args::{Cli, Listen, Work},
+    commands::http::{self, WorkerClaims, WorkerStats},
     config::Config,
     exit::Usage,
     format,
@@ -17,14 +18,36 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     if args.supervised {
         return supervised(cli, config, args).await;
     }
-    let punctual = config.connect_to_work(cli).await?;
+    let address = http::bind(args.listen.unwrap_or(Listen(None)))?;
+    let punctual = config.connect_to_serve(cli).await?;
+    // The server starts first, so that health probes report what is waited for.
+    let (stats, claims) = (WorkerStats::default(), WorkerClaims::default());
+    let server = http::start_probes(&punctual, address, stats.clone(), claims.clone()).await?;
+    if let Some(server) = &server {
+        eprintln!("health endpoints: {}", server.url());
+    }
+    punctual.until_writable().await;
     config.prepare(&punctual).await?;
     // Handle signals before starting jobs, which a signal would otherwise lose.
     let stop_signal = stop_signal()?;
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
+    stats.watch(Box::new(worker.watch_stats()));
+    claims.watch(Box::new(worker.watch_claims()));
+    let ended = work_until(stop_signal, &punctual, worker, args.until_empty).await;
+    http::stop_after(&ended, server).await;
+    ended
+}
+
+/// Works until the stop signal, until there is nothing left to do if that is asked for, or until the store fails.
+async fn work_until(
+    stop_signal: impl Future<Output = ()>,
+    punctual: &Punctual,
+    worker: RunningWorker,
+    until_empty: bool,
+) -> Result<()> {
     eprintln!("worker {} is running on {}", worker.id(), punctual.store().info().location);
     let empty = async {
-        match args.until_empty {
+        match until_empty {
             true => worker.until_empty().await,
             false => std::future::pending().await,
         }

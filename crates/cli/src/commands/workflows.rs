@@ -19,6 +19,7 @@ use crate::{
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     output::{Results, print_document, print_json, print_result},
+    parse_errors,
     table::{Cell, Table},
     text, traces,
 };
@@ -84,19 +85,9 @@ fn read(path: &Path) -> Result<Workflow> {
     } else {
         text = std::fs::read_to_string(path).map_err(cannot)?;
     }
-    // JSON is valid YAML, but the JSON parser has better error messages.
-    let parsed: Result<WorkflowInput<Value>, String> = if text.trim_start().starts_with('{') {
-        serde_json::from_str(&text).map_err(|error| error.to_string())
-    } else {
-        serde_saphyr::from_str(&text).map_err(|error| first_line(&error.to_string()))
-    };
+    let parsed = parse_errors::from_yaml_or_json::<WorkflowInput<Value>>(&text);
     let input = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
     input.workflow(&actor()).context("nothing was submitted")
-}
-
-/// The error and its position, without the excerpt of the file.
-fn first_line(error: &str) -> String {
-    error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {

@@ -2,6 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    env,
+    ffi::OsString,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -55,6 +58,25 @@ impl ProgramConfig {
     pub(crate) fn handler(&self, name: &str, folder: &Path) -> Result<ProgramHandler, Usage> {
         let named = |invalid: Invalid| Usage(format!("handlers.{name}.{invalid}"));
         self.program(folder).and_then(Program::handler).map_err(named)
+    }
+
+    /// Refuses a program that is not there, or is not executable.
+    pub(crate) fn check_exists(&self, name: &str, folder: &Path) -> Result<(), Usage> {
+        let Some(program) = self.command.first().filter(|_| self.shell.is_none()) else { return Ok(()) };
+        let is_executable = |path: PathBuf| {
+            path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let folder = self.directory.as_ref().map_or_else(|| folder.to_owned(), |directory| folder.join(directory));
+        let is_found = if program.contains('/') {
+            is_executable(folder.join(program))
+        } else {
+            let path = self.env.get("PATH").map(OsString::from).or_else(|| env::var_os("PATH")).unwrap_or_default();
+            env::split_paths(&path).any(|folder| is_executable(folder.join(program)))
+        };
+        if is_found {
+            return Ok(());
+        }
+        Err(Usage(format!("handlers.{name}.command: program `{program}` not found, or not executable")))
     }
 
     fn program(&self, folder: &Path) -> Result<Program, Invalid> {

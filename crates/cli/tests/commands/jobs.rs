@@ -123,5 +123,5 @@ fn a_program_of_the_configuration_runs_as_a_handler() {
     assert!(shell.path("other.db").exists(), "the configuration names the store");
     std::fs::write(shell.path("punctual.toml"), "[worker]\nconcurency = 3\n").unwrap();
     let (code, stderr) = shell.fails(&["stats"]);
-    assert!(code == 2 && stderr.contains("unknown field `concurency`"), "{stderr}");
+    assert!(code == 2 && stderr.contains("unknown key `concurency`; did you mean `concurrency`?"), "{stderr}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backups;
+mod config;
 mod deaths;
 mod input;
 mod jobs;

@@ -134,8 +134,8 @@ fn the_files_schedules_are_synchronised_and_others_skipped() {
     assert_eq!(shell.json(&["schedules", "list"])["schedules"].as_array().unwrap().len(), 1);
     for (toml, problem) in [
         ("[schedules.x]\ncron = \"* * *\"\njob = \"echo\"\n", "needs five fields"),
-        ("[schedules.x]\ncron = \"@daily\"\n", "missing field `job`"),
-        ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\ncolour = 1\n", "unknown field `colour`"),
+        ("[schedules.x]\ncron = \"@daily\"\n", "[schedules.x] of the configuration: key `job` is missing"),
+        ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\ncolour = 1\n", "unknown key `colour`"),
         ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\nmisfire = \"often\"\n", "expected run-once"),
         ("[schedules.x]\ncron = \"@daily\"\njob = \"echo\"\npriority = 77\n", "[schedules.x] of the configuration"),
     ] {

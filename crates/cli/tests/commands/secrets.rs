@@ -11,8 +11,8 @@ fn errors_of_a_configuration_do_not_contain_its_values() {
             "dispatch = \"redis://:hunter2@h\"\nstore = [\"postgres://ada:hunter2@db/app\"]",
             "line 2, column 9, key store",
         ),
-        ("[worker]\nconcurrency = \"hunter2\"", "line 2, column 15, key concurrency"),
-        ("[worker]\nlease = \"hunter2\"", "line 2, column 9, key lease"),
+        ("[worker]\nconcurrency = \"hunter2\"", "line 2, column 15, key worker.concurrency"),
+        ("[worker]\nlease = \"hunter2\"", "line 2, column 9, key worker.lease"),
         ("store = \"postgres://ada:hunter2@db/app\" nonsense", "line 1"),
         ("store = 88123", "line 1, column 9, key store"),
     ] {

@@ -93,10 +93,11 @@ fn an_invalid_file_is_reported_and_submits_nothing() {
         ("name: x\njobs:\n  a: {after: [b]}\n  b: {after: [a]}\n", "form a cycle"),
         ("name: x\njobs:\n  a: {after: [c]}\n", "`c` is not a job of this workflow (job `a`)"),
         ("name: x\njobs:\n  a: {afterr: [c]}\n", "line 3"),
+        ("name: x\njobs:\n  a: {afterr: [c]}\n", "unknown key `afterr`"),
         ("name: x\njobs:\n  a: {priority: 11}\n", "priority: must be between 0 and 10, not 11"),
         ("name: x\njobs:\n  a: {key: k}\n", "unique_key"),
         (r#"{"name": "x", "jobs": {"a": {"in": "soon"}}}"#, "invalid duration `soon`"),
-        ("{\"name\": \"x\"", "EOF while parsing"),
+        ("{\"name\": \"x\"", "the JSON ends too early"),
     ];
     for (text, problem) in cases {
         std::fs::write(shell.path("wrong"), text).unwrap();

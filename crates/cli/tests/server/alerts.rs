@@ -172,7 +172,10 @@ fn invalid_settings_are_refused_at_the_start_by_their_field() {
         "alerts.webhooks.ops.secret_env: environment variable NOT_THERE",
     );
     refused(&webhook("http://x/", "secret_file = \"missing\""), "alerts.webhooks.ops.secret_file: cannot read");
-    refused(&webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")), "key kinds: unknown variant `…`");
+    refused(
+        &webhook("http://x/", &format!("{file}\nkinds = [\"dead\"]")),
+        "key alerts.webhooks.ops.kinds: expected a list of dead_jobs",
+    );
     refused(&webhook("http://x/", &format!("{file}\nkinds = []")), "alerts.webhooks.ops.kinds: must not be empty");
     refused(
         &webhook("http://x/", &format!("{file}\ntimeout = \"2h\"")),
@@ -181,7 +184,7 @@ fn invalid_settings_are_refused_at_the_start_by_their_field() {
     refused("[alerts]\nlate_after = \"0s\"\n", "alerts.late_after: must be between");
     refused("[alerts]\nreminder_interval = \"0s\"\n", "alerts.reminder_interval: must be between");
     refused("[alerts]\ndashboard = \"x\"\n", "alerts.dashboard: invalid URL");
-    refused("[alerts]\nwebhook = 1\n", "unknown field `webhook`");
+    refused("[alerts]\nwebhook = 1\n", "unknown key `webhook`; did you mean `webhooks`?");
     std::fs::write(shell.path("punctual.toml"), "").unwrap();
     let (code, stderr) = shell.fails(&["work", "--until-empty", "--alert-url", "http://x/"]);
     assert!(code == 2 && stderr.contains("--alert-url: a signing secret is required"), "{stderr}");

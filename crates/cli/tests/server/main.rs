@@ -4,6 +4,7 @@
 
 mod alerts;
 mod clients;
+mod containers;
 mod deploy;
 mod disk;
 mod health;

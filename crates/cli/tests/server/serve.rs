@@ -71,10 +71,10 @@ fn settings_that_no_process_could_start_with_are_refused_at_once() {
     for (config, expected) in [
         ("[handlers.x]\ncommand = []", "handlers.x.command: must not be empty"),
         ("[handlers.x]\nshell = 'true'\ncommand = ['true']", "handlers.x.shell: not allowed with command"),
-        ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "key memory: invalid size `…`"),
+        ("[handlers.x]\ncommand = ['true']\nmemory = 'lots'", "key handlers.x.memory: expected a size"),
         ("[handlers.x]\ncommand = ['true']\ndirectory = 'absent'", "handlers.x.directory: directory"),
         ("[handlers.x]\ncommand = ['true']\nuser = 'no-such-user'", "handlers.x.user: user `no-such-user` not found"),
-        ("[handlers.x]\ncommand = ['true']\nresult = 'mail'", "key result: unknown variant `…`"),
+        ("[handlers.x]\ncommand = ['true']\nresult = 'mail'", "key handlers.x.result: expected line, file or none"),
     ] {
         std::fs::write(shell.path("punctual.toml"), config).unwrap();
         for args in [["serve"].as_slice(), &["work", "--until-empty"]] {

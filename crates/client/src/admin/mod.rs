@@ -24,7 +24,7 @@ pub use self::{
     queues::{QueueDetail, QueueView},
     report::{DurationRow, FailureReport, SuccessRow},
     schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
-    tokens::{Access, CreatedToken, hash_secret},
+    tokens::{Access, CreatedToken, check_secret, hash_secret},
     upkeep::{CleanupDone, Retention},
     view::JobView,
     workflows::{WorkflowDetail, WorkflowList, WorkflowRetried, WorkflowView, is_callback},

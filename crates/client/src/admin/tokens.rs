@@ -1,6 +1,6 @@
 //! API tokens.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use punctual_core::{Error, Invalid, Role, StoreError, Timestamp, Token, TokenId};
 use serde::Serialize;
@@ -10,6 +10,12 @@ use super::Admin;
 
 /// Prefix of every token secret, so that secret scanners recognize it.
 const PREFIX: &str = "punctual_";
+
+/// Id of the token that [`Admin::create_first_token`] creates: always the same, so that of several processes that
+/// start at once only one creates it.
+const FIRST_TOKEN: TokenId = TokenId::from_bits(1);
+/// Allowed number of characters of a secret that was chosen elsewhere.
+const SECRET_CHARS: RangeInclusive<usize> = 24..=256;
 
 /// A new token with its secret, which cannot be shown again.
 #[derive(Debug, Clone, Serialize)]
@@ -40,6 +46,18 @@ pub fn hash_secret(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
+/// Checks a secret that was chosen elsewhere: it must be as hard to guess as a password that no person remembers, and
+/// fit into a header. The error does not contain it.
+pub fn check_secret(secret: &str) -> Result<(), Invalid> {
+    let is_visible = secret.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_visible && SECRET_CHARS.contains(&secret.len()) {
+        return Ok(());
+    }
+    let problem = "must be 24 to 256 visible ASCII characters without spaces; \
+        `openssl rand -hex 32` prints a random one";
+    Err(Invalid::new("secret", problem))
+}
+
 impl Admin {
     /// Creates a token with these roles. It expires after `good_for`, or never if that is `None`.
     pub async fn create_token(
@@ -53,6 +71,38 @@ impl Admin {
         }
         let expires_at = good_for.map(|time| self.punctual.store().now().after(time));
         self.add_token(name.into(), roles.into_iter().collect(), expires_at, None).await
+    }
+
+    /// Creates a token with the role admin and this secret in a store in which no token was created yet; otherwise
+    /// changes nothing. [`check_secret`] tells which secrets are accepted.
+    pub async fn create_first_token(&self, name: impl Into<String>, secret: &str) -> Result<Option<Token>, Error> {
+        check_secret(secret)?;
+        let store = self.punctual.store();
+        if !store.tokens().await?.is_empty() {
+            return Ok(None);
+        }
+        let token = Token {
+            id: FIRST_TOKEN,
+            name: name.into(),
+            roles: BTreeSet::from([Role::Admin]),
+            hash: hash_secret(secret),
+            session_of: None,
+            created_by: self.actor.clone(),
+            created_at: store.now(),
+            expires_at: None,
+        };
+        token.check()?;
+        match store.add_token(token.clone()).await {
+            Ok(()) => Ok(Some(token)),
+            // Another process has just created it, or another token.
+            Err(error) => {
+                if store.tokens().await?.is_empty() {
+                    Err(error.into())
+                } else {
+                    Ok(None)
+                }
+            }
+        }
     }
 
     /// Creates a session for a login with a token: a token of its own, which expires or is revoked with that one.

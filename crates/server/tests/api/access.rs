@@ -187,3 +187,47 @@ async fn requests_are_bounded() {
     assert_eq!((own.status.as_u16(), own.headers["x-request-id"].to_str().unwrap()), (200, "mine"));
     assert_eq!(world.get("/readyz").await.good(), json!({"ready": true, "not_ready": []}));
 }
+
+#[tokio::test]
+async fn the_first_token_may_have_a_secret_from_elsewhere() {
+    let world = World::new().await;
+    let admin = world.punctual.admin("setup");
+    for weak in ["", "short", "twenty-four characters and spaces"] {
+        let problem = admin.create_first_token("first", weak).await.unwrap_err().to_string();
+        assert!(problem.contains("24 to 256") && (weak.is_empty() || !problem.contains(weak)), "{problem}");
+    }
+    let secret = "0123456789abcdef01234567";
+    // Several processes start at once.
+    let (one, other) =
+        tokio::join!(admin.create_first_token("first", secret), admin.create_first_token("first", secret));
+    assert_eq!([one, other].into_iter().filter(|created| created.as_ref().unwrap().is_some()).count(), 1);
+    assert!(admin.create_first_token("first", "fedcba9876543210fedcba98").await.unwrap().is_none());
+    let tokens = admin.tokens().await.unwrap();
+    assert_eq!(tokens.len(), 1);
+    assert!(tokens[0].allows(Role::Admin));
+    assert_eq!(world.get("/v1/stats").await.problem(), (401, "unauthorized"));
+    assert!(world.send(world.client.get(world.url("/v1/tokens")).bearer_auth(secret)).await.status.is_success());
+    assert!(admin.revoke_token(tokens[0].id, true).await.unwrap());
+    assert!(admin.create_first_token("first", secret).await.unwrap().is_none(), "it was revoked");
+}
+
+#[tokio::test]
+async fn probes_alone_need_no_token_but_for_metrics() {
+    let world = World::new().await;
+    let state = std::sync::Arc::new(std::sync::Mutex::new(Some("the worker is draining".to_owned())));
+    let problem = std::sync::Arc::clone(&state);
+    let probes =
+        Server::new(world.punctual.clone()).probes_only().ready_unless(move || problem.lock().unwrap().clone());
+    let probes = probes.start("0.0.0.0:0".parse().unwrap()).await.unwrap();
+    let get = |path: &str| world.send(world.client.get(format!("http://127.0.0.1:{}{path}", probes.address().port())));
+    assert!(get("/healthz").await.status.is_success());
+    let ready = get("/readyz").await;
+    assert_eq!((ready.status.as_u16(), &ready.body["not_ready"]), (503, &json!(["the worker is draining"])));
+    *state.lock().unwrap() = None;
+    assert!(get("/readyz").await.status.is_success());
+    assert_eq!(get("/metrics").await.problem(), (401, "unauthorized"));
+    assert_eq!(get("/v1/jobs").await.problem(), (404, "not_found"));
+    let secret = world.token(Role::Read).await;
+    let url = format!("http://127.0.0.1:{}/metrics", probes.address().port());
+    assert!(world.send(world.client.get(url).bearer_auth(secret)).await.status.is_success());
+}

@@ -1,19 +1,35 @@
-//! `punctual.toml`, with flags and the environment taking precedence.
+//! The configuration: `punctual.toml`, with the environment and flags taking precedence.
+//!
+//! | question | file |
+//! |---|---|
+//! | which keys are there? | `keys` |
+//! | where in the file is a key, and what is wrong with its syntax? | `file` |
+//! | which key does a variable set? | `variables` |
+//! | which other variables are there, and how are secrets read? | `environment`, `flags` |
+//! | where does each value come from, and is it of its type? | `settings` |
+//! | is it all valid, as far as can be told without connecting? | `check` |
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+pub(crate) mod check;
+pub(crate) mod environment;
+pub(crate) mod file;
+mod flags;
+pub(crate) mod keys;
+pub(crate) mod settings;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
-    Punctual, Worker, WorkerBuilder,
+    Punctual, Recurring, Worker, WorkerBuilder,
     admin::Retention,
-    core::{Create, Invalid, RetentionPolicy, StoreError},
+    core::{Create, Invalid, RetentionPolicy, StoreError, Timestamp},
 };
 use serde::Deserialize;
 
+use self::{environment::Environment, settings::Settings};
 use crate::{
     alerts::{AlertsConfig, alerts},
     args::{Cli, QueueConfig, WorkerArgs},
@@ -22,6 +38,9 @@ use crate::{
     handlers,
     recurring::ScheduleArgs,
 };
+
+/// Why an owner of schedules is required.
+const OWNER_REQUIRED: &str = "required in a store that several programs share: it names the owner of these [schedules]";
 
 /// The configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -72,26 +91,39 @@ struct RetentionConfig {
 }
 
 impl Config {
-    /// Reads the file that the command line names, or `punctual.toml` if it exists.
+    /// Reads the environment and the file that the command line names, or `punctual.toml` if it exists; prints
+    /// warnings.
     pub(crate) fn read(cli: &Cli) -> Result<Self> {
-        let path = cli.config.as_deref().unwrap_or(Path::new("punctual.toml"));
-        if cli.config.is_none() && !path.exists() {
-            return Ok(Self::default());
+        let settings = Settings::load(cli.config.as_deref(), &Environment::of_process());
+        if !cli.command.is_supervised() {
+            settings.warnings.iter().for_each(|warning| warn(cli, warning));
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
-        let mut config: Self = toml::from_str(&text)
-            .map_err(|error| Usage(format!("in the configuration {}, {}", path.display(), located(&text, &error))))?;
-        config.folder = path.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(config)
+        match settings.problems.as_slice() {
+            [] => Ok(Self::of(&settings)?),
+            [problem] => Err(Usage(problem.clone()).into()),
+            [problem, others @ ..] => {
+                let count = others.len();
+                Err(Usage(format!("{problem}; `punctual config check` lists {count} more problems")).into())
+            }
+        }
+    }
+
+    /// The configuration with these settings, whose types were checked.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, Usage> {
+        // The message of the parser may contain a value.
+        let contradictory = |_| Usage("the settings of the configuration contradict each other".to_owned());
+        let config: Self = settings.table().try_into().map_err(contradictory)?;
+        Ok(Self { folder: settings.folder(), ..config })
     }
 
     /// The URL of the store, with the URLs of the dispatcher and the lock servers as parameters.
     pub(crate) fn store_url(&self, cli: &Cli) -> String {
-        let store = cli.store.as_ref().or(self.store.as_ref()).map_or("sqlite:punctual.db", String::as_str);
-        let Some(dispatch) = cli.dispatch.as_ref().or(self.dispatch.as_ref()) else { return store.to_owned() };
+        // An empty variable counts as not set.
+        let given = |flag: &Option<String>| flag.clone().filter(|text| !text.is_empty());
+        let store = given(&cli.store).or_else(|| self.store.clone()).unwrap_or_else(|| "sqlite:punctual.db".to_owned());
+        let Some(dispatch) = given(&cli.dispatch).or_else(|| self.dispatch.clone()) else { return store };
         let mut url = format!("{store}{}dispatch={dispatch}", if store.contains('?') { '&' } else { '?' });
-        let locks = cli.locks.clone().unwrap_or_else(|| self.locks.join(","));
+        let locks = given(&cli.locks).unwrap_or_else(|| self.locks.join(","));
         if !locks.is_empty() {
             url.push_str(&format!("&locks={locks}"));
         }
@@ -147,27 +179,35 @@ impl Config {
     /// Stores the queue and schedule settings of the file before work starts.
     pub(crate) async fn prepare(&self, punctual: &Punctual) -> Result<()> {
         self.check_handlers()?;
+        let schedules = self.recurring(punctual.store().now())?;
         self.sync_queues(punctual).await?;
-        self.sync_schedules(punctual).await
+        match schedules {
+            Some(schedules) => self.sync_schedules(punctual, schedules).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The schedules of the file, if it has any, checked as of `now`.
+    fn recurring(&self, now: Timestamp) -> Result<Option<Vec<Recurring>>> {
+        let Some(schedules) = &self.schedules else { return Ok(None) };
+        let checked = schedules.iter().map(|(name, schedule)| {
+            let section = || format!("[schedules.{name}] of the configuration");
+            let recurring = schedule.clone().recurring(name).with_context(section)?;
+            recurring.clone().check_defined(now).with_context(section)?;
+            Ok(recurring)
+        });
+        checked.collect::<Result<Vec<_>>>().map(Some)
     }
 
     /// Synchronises the schedules of the file to the store, and prints the changes.
-    async fn sync_schedules(&self, punctual: &Punctual) -> Result<()> {
-        let Some(schedules) = &self.schedules else { return Ok(()) };
+    async fn sync_schedules(&self, punctual: &Punctual, schedules: Vec<Recurring>) -> Result<()> {
         let owner = match &self.application {
             Some(application) => application,
             None if punctual.store().info().engine == "sqlite" => "punctual.toml",
             // Two programs with the same name would remove each other's schedules.
-            None => {
-                let problem =
-                    "required in a store that several programs share: it names the owner of these [schedules]";
-                return Err(Invalid::new("application", problem).into());
-            }
+            None => return Err(Invalid::new("application", OWNER_REQUIRED).into()),
         };
-        let recurring = schedules.iter().map(|(name, schedule)| {
-            schedule.clone().recurring(name).with_context(|| format!("[schedules.{name}] of the configuration"))
-        });
-        let synced = punctual.sync_schedules(owner, recurring.collect::<Result<Vec<_>>>()?).await?;
+        let synced = punctual.sync_schedules(owner, schedules).await?;
         for (what, names) in [("added", &synced.added), ("changed", &synced.changed)] {
             if !names.is_empty() {
                 eprintln!("schedules {what}: {}", names.join(", "));
@@ -258,6 +298,15 @@ fn in_order(worker: WorkerBuilder, queues: Vec<String>, strict: bool) -> Result<
     Ok(worker.weighted_queues(weighted.into_iter().map(weight).collect::<Result<Vec<_>, Invalid>>()?))
 }
 
+/// Prints a warning about the configuration.
+fn warn(cli: &Cli, warning: &str) {
+    if cli.json {
+        eprintln!("{}", serde_json::json!({ "warning": warning }));
+    } else {
+        eprintln!("warning: {warning}");
+    }
+}
+
 /// The actor for the audit trail: the user of the machine.
 pub(crate) fn actor() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
@@ -271,37 +320,4 @@ pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, te
             Invalid::new(field, format!("is not JSON: {error}; text needs double quotes, as in '\"text\"'"))
         })
         .context("nothing was enqueued")
-}
-
-/// The position of an error in the configuration, and what was expected. Values are hidden, since any may be a
-/// password.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let start = error.span().map_or(0, |span| span.start.min(text.len()));
-    let before = text.get(..start).unwrap_or_default();
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let (line, column) = (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1);
-    let key = text[line_start..].lines().next().and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
-    let key = key.filter(|key| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "._-\"'".contains(c)));
-    let key = key.map(|key| format!(", key {key}")).unwrap_or_default();
-    let values = text.parse::<toml::Table>().map(toml::Value::Table).unwrap_or(toml::Value::Boolean(true));
-    let mut message = error.message().to_owned();
-    hide_values(&values, &mut message);
-    format!("line {line}, column {column}{key}: {message}")
-}
-
-/// Removes the values of a configuration from a message that quotes them.
-fn hide_values(value: &toml::Value, message: &mut String) {
-    let mut hide = |text: &str| {
-        for quoted in [format!("{text:?}"), format!("`{text}`"), format!("'{text}'")] {
-            *message = message.replace(&quoted, "`…`");
-        }
-    };
-    match value {
-        toml::Value::Array(values) => values.iter().for_each(|value| hide_values(value, message)),
-        toml::Value::Table(values) => values.values().for_each(|value| hide_values(value, message)),
-        toml::Value::String(text) if text.is_empty() => {}
-        toml::Value::String(text) => hide(text),
-        // A password may consist of digits and therefore not be quoted.
-        other => hide(&other.to_string()),
-    }
 }
