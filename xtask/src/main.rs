@@ -1,9 +1,12 @@
-//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | docs | pictures | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod circles;
+mod docs;
+mod links;
+mod pictures;
 mod tests;
 mod tidy;
 
@@ -50,8 +53,12 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words
+    /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words, links, generated pages
     Tidy,
+    /// Write the generated pages of the documentation
+    Docs,
+    /// Take the pictures of the documentation: starts the demo, a browser and a terminal
+    Pictures,
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -69,6 +76,8 @@ fn main() -> ExitCode {
         Task::With { slow_network, command } => with(slow_network, &command),
         Task::Chaos { minutes, seed } => chaos(minutes, seed),
         Task::Tidy => tidy::run(),
+        Task::Docs => docs::run(),
+        Task::Pictures => pictures::run(),
         Task::Ci => ci(),
     };
     match result {

@@ -11,6 +11,8 @@ mod format;
 mod handlers;
 mod output;
 mod recurring;
+#[cfg(test)]
+mod reference;
 mod table;
 mod text;
 mod top;
