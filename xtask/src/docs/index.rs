@@ -35,12 +35,14 @@ pub(super) fn page(summary: &str, read: impl Fn(&str) -> Result<String>) -> Resu
 /// The first sentence below the title, without links.
 fn first_sentence(text: &str) -> Option<String> {
     let is_prose = |line: &&str| line.starts_with(|c: char| c.is_alphanumeric() || "`[".contains(c));
-    let lines: Vec<&str> = text
-        .lines()
-        .skip(1)
-        .skip_while(|line| !is_prose(line) || line.starts_with("```"))
-        .take_while(|line| !line.is_empty())
-        .collect();
+    let mut is_code = false;
+    let outside_of_code = |line: &&str| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    };
+    let lines = text.lines().skip(1).filter(outside_of_code).skip_while(|line| !is_prose(line));
+    let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
     let mut paragraph = lines.join(" ");
     while let Some(start) = paragraph.find("](") {
         let end = start + paragraph[start..].find(')')?;
@@ -50,4 +52,16 @@ fn first_sentence(text: &str) -> Option<String> {
     let end = paragraph.find(". ").or_else(|| paragraph.find(": ")).unwrap_or(paragraph.len());
     let sentence = paragraph[..end].trim_end_matches(['.', ':']);
     (!sentence.is_empty()).then(|| format!("{sentence}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sentence_has_no_links() {
+        let page = "# Queues\n\n```sh\ncode\n```\n\nA [queue](queues.md) has\n[limits](limits.md#a). More.\n";
+        assert_eq!(first_sentence(page).as_deref(), Some("A queue has limits."));
+        assert_eq!(first_sentence("# Only a title\n"), None);
+    }
 }

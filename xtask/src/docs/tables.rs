@@ -173,3 +173,24 @@ fn add(about: &mut String, comment: &str) {
     }
     about.push_str(comment.trim());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_their_types_and_comments() {
+        let sql = "-- The head of the file.\n\n-- Jobs,\n-- all of them.\ncreate table jobs (\n    id   blob not null,\n    \
+                   -- Higher first.\n    rank decimal(3, 1) default 5,\n    primary key (id, rank)\n) strict;\n\
+                   create table ends (id int primary key, at bigint);\ncreate view now as\nselect 1;\n";
+        let found = relations(sql);
+        let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["jobs", "ends", "now"]);
+        assert_eq!(found[0].about, "Jobs, all of them.");
+        let columns: Vec<[&str; 3]> =
+            found[..2].iter().flat_map(|one| &one.columns).map(|one| [&*one.name, &*one.kind, &*one.about]).collect();
+        let expected =
+            [["id", "blob", ""], ["rank", "decimal(3, 1)", "Higher first."], ["id", "int", ""], ["at", "bigint", ""]];
+        assert_eq!(columns, expected);
+    }
+}
