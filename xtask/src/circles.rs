@@ -61,22 +61,22 @@ fn code(text: &str) -> String {
 
 /// All paths of a file that may name a module: those of `use`, and those that begin with `crate` or `super`.
 fn paths(code: &str) -> Vec<String> {
-    let mut paths = Vec::new();
+    let (mut paths, mut other) = (Vec::new(), String::new());
     let mut rest = code;
     while let Some(at) = rest.find("use ") {
         let (before, after) = (&rest[..at], &rest[at + 4..]);
         let end = after.find(';').unwrap_or(after.len());
+        other.push_str(before);
         if before.ends_with([' ', '\n']) || before.is_empty() {
             expand("", &after[..end], &mut paths);
         }
         rest = &after[end..];
     }
-    for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            let path = code[at..].split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next();
-            paths.extend(path.map(str::to_owned));
-        }
-    }
+    other.push_str(rest);
+    let whole = other.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+    paths.extend(
+        whole.filter(|path| ["crate::", "super::"].iter().any(|start| path.starts_with(start))).map(str::to_owned),
+    );
     paths
 }
 
@@ -84,6 +84,10 @@ fn paths(code: &str) -> Vec<String> {
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     let Some((head, branches)) = tree.split_once('{') else {
+        // After the last comma there is nothing.
+        if tree.is_empty() {
+            return;
+        }
         paths.push(format!("{prefix}{}", tree.split(" as ").next().unwrap_or_default().trim()));
         return;
     };
@@ -137,9 +141,13 @@ mod tests {
             ("a/mod.rs", "mod inner;\n#[cfg(test)]\nmod tests;\nuse crate::{b::{self, B}, c};\npub use inner::Inner;"),
             ("a/inner.rs", "use super::Thing;\n// use crate::c::D;\n#[cfg(test)]\nmod tests { use crate::b; }"),
             ("b.rs", "fn b(a: &crate::a::Inner) {}"),
-            ("c.rs", "use std::fmt;"),
+            ("c/mod.rs", "use crate::d::inner::D;\nmod inner;"),
+            ("c/inner.rs", "use super::{super::e::E, Other};\nfn f() -> super::super::e::F {}"),
+            ("d/mod.rs", "mod inner;\nuse crate::e::E;"),
+            ("d/inner.rs", "use super::super::e::E;"),
+            ("e.rs", "use crate::d::inner::D;"),
         ];
-        assert_eq!(circles(files.into_iter()), [["a", "b"]]);
+        assert_eq!(circles(files.into_iter()), [["a", "b"], ["d/inner", "e"]]);
     }
 
     #[test]

@@ -5,8 +5,15 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 
 use super::{
-    clock::ServerClock, lanes::Lanes, maintenance_state::Maintenance, options::Options, partitions::Days,
-    queues::Queues, scan_bounds::ScanBounds, session::Sessions, statements::DispatchedBy, wake::Hints,
+    claim::{lanes::Lanes, scan_bounds::ScanBounds},
+    clock::ServerClock,
+    maintenance_state::Maintenance,
+    options::Options,
+    partitions::Days,
+    queues::Queues,
+    session::Sessions,
+    statements::DispatchedBy,
+    wake::Hints,
 };
 
 /// A handle to the state that all operations share.

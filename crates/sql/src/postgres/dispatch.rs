@@ -12,15 +12,16 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    claim::{self, Source},
+    claim::{
+        self, Source, promote,
+        ready_keys::{self, hints},
+        take::ReadyKey,
+    },
     core::Core,
-    promote,
-    ready_keys::{self, hints},
     rows,
     session::Patience,
     settle, statements as sql,
     store::PostgresStore,
-    take::ReadyKey,
     value::{At, Uuid, job_id, uuid},
 };
 

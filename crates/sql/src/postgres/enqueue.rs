@@ -10,10 +10,11 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
+    claim::lanes,
     core::Core,
     error,
     flow::{self, Beginnings},
-    keys, lanes,
+    keys,
     locking::{self, JobStates},
     old_partitions,
     partition_creation::{self, Effort},

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgConnection, Row, postgres::PgRow};
 
 use super::{
+    claim::suspects,
     core::Core,
     enqueue,
     imported_jobs::{ImportedRows, Rows, hex, job_row, text_of, workflow_text, written},
     old_partitions, rows,
     statements::{self as sql, DispatchedBy},
-    suspects,
     value::{At, Uuid, job_id, uuid},
 };
 use crate::level::Level;

@@ -9,8 +9,8 @@ use punctual_core::{AttemptId, Claim, JobId, ProgressReport, Settlement, Timesta
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
+    claim::lanes::SLACK,
     core::Core,
-    lanes::SLACK,
     read, rows, statements as sql,
     value::{At, Uuid, job_id, uuid},
 };

@@ -14,12 +14,11 @@
 //! | how do enqueues share a commit? | `batcher` |
 //! | in which order are rows locked? | `locking` |
 //! | enqueue, with unique keys and dependencies | `enqueue`, `keys`, `flow` |
-//! | when does a scheduled job become queued? | `promote` |
-//! | claim: which lanes, from where, and the rows | `claim`, `lanes`, `scan_bounds`, `take`, `suspects` |
+//! | claim: due jobs become queued, which lanes, from where, and the rows | `claim/` |
 //! | limits | `queue_limits` |
 //! | settle | `settle` |
 //! | leases, progress | `leases` |
-//! | what a dispatcher in front needs | `dispatch`, `ready_keys` |
+//! | what a dispatcher in front needs | `dispatch` |
 //! | how are idle workers woken? | `wake` |
 //! | operators' actions | `change`, `workflows`, `queue_settings` |
 //! | which settings of queues do claims know? | `queues` |
@@ -59,7 +58,6 @@ mod history;
 mod import;
 mod imported_jobs;
 mod keys;
-mod lanes;
 mod leases;
 mod list;
 mod locking;
@@ -76,16 +74,13 @@ mod partitions;
 #[cfg(test)]
 mod plans;
 mod ports;
-mod promote;
 mod queue_limits;
 mod queue_settings;
 mod queues;
 mod read;
-mod ready_keys;
 mod retention;
 mod rollups;
 mod rows;
-mod scan_bounds;
 mod schedules;
 mod schema;
 mod server;
@@ -94,8 +89,6 @@ mod settle;
 mod shared_statements;
 mod statements;
 mod store;
-mod suspects;
-mod take;
 mod url;
 mod value;
 mod wake;

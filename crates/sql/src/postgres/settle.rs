@@ -6,11 +6,12 @@ use punctual_core::{AttemptId, AttemptStatus, Settled, Settlement, Status, Store
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
+    claim::{ready_keys, suspects},
     core::Core,
     error,
     flow::{self, FlowWriter, Tables, Woken},
     queue_limits::slots,
-    read, ready_keys, rows, statements as sql, suspects,
+    read, rows, statements as sql,
     value::{At, Uuid, job_id, some_of, uuid},
 };
 

@@ -10,9 +10,12 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
     super::{
-        lanes::Served,
-        ready_keys, rows, statements as sql,
-        take::{Plain, ReadyKey},
+        claim::{
+            lanes::Served,
+            ready_keys,
+            take::{Plain, ReadyKey},
+        },
+        rows, statements as sql,
         value::{At, job_id},
     },
     KEYLESS, Key, LimitedClaim, LimitedLane, QUEUE, QueueKey, bounds,

@@ -23,12 +23,14 @@ use sqlx::{PgConnection, Row, postgres::PgRow};
 use self::usage::{close, evaluate, starts};
 pub(crate) use self::usage::{prune, usage_of};
 use super::{
-    lanes::Served,
+    claim::{
+        lanes::Served,
+        scan_bounds::ScanMode,
+        take::{self, ClaimScan, Plain, ReadyKey, ScanResult},
+    },
     rows,
-    scan_bounds::ScanMode,
     session::Unit,
     statements as sql,
-    take::{self, ClaimScan, Plain, ReadyKey, ScanResult},
     value::{At, Uuid, job_id},
 };
 

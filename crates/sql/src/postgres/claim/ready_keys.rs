@@ -6,11 +6,13 @@ use punctual_core::dispatch::{Hint, Lane};
 use sqlx::{Row, postgres::PgRow};
 
 use super::{
-    core::Core,
+    super::{
+        core::Core,
+        rows,
+        value::{At, Uuid, job_id, uuid},
+    },
     lanes::Served,
-    rows,
     take::ReadyKey,
-    value::{At, Uuid, job_id, uuid},
 };
 
 /// The keys of hinted jobs in lanes that the worker serves. A job that is not due yet is stored in another table.

@@ -9,7 +9,7 @@ use std::{
 use punctual_core::{ClaimRequest, JobId, NewJob, Spec, Timestamp, dispatch};
 use sqlx::{PgConnection, Row};
 
-use super::{queues::QueueSnapshot, statements as sql};
+use super::super::{queues::QueueSnapshot, statements as sql};
 use crate::level::Level;
 
 /// A queue, a name and a level, and whether the jobs have concurrency keys.

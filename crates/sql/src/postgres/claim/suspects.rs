@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use punctual_core::{Job, JobId, Settlement, StoreError};
 
 use super::{
-    core::Core,
+    super::{
+        core::Core,
+        statements as sql,
+        value::{At, uuid},
+    },
     lanes::lane_of_suspect,
-    statements as sql,
-    value::{At, uuid},
 };
 
 /// Creates the lanes of suspects for jobs whose workers were lost. Called before they are settled, so that no other

@@ -11,13 +11,14 @@ use punctual_core::{
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::{
-    core::Core,
+    super::{
+        core::Core,
+        queues::QueueSnapshot,
+        rows, statements as sql,
+        value::{At, Uuid, job_id, uuid},
+    },
     lanes::{Lane, ScanPosition, Served},
-    queues::QueueSnapshot,
-    rows,
     scan_bounds::ScanMode,
-    statements as sql,
-    value::{At, Uuid, job_id, uuid},
 };
 
 /// The jobs that a claim took.

@@ -10,9 +10,11 @@ use sqlx::postgres::PgRow;
 use tokio::time::Instant;
 
 use super::{
-    backoff::{Backoff, Turn},
+    super::{
+        backoff::{Backoff, Turn},
+        rows,
+    },
     lanes::{SLACK, ScanPosition},
-    rows,
 };
 
 /// The polling interval of an idle claim that receives no hint.

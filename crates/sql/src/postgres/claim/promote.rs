@@ -3,7 +3,7 @@
 use punctual_core::{StoreError, Timestamp, limits};
 use sqlx::{Row, postgres::PgRow};
 
-use super::{
+use super::super::{
     core::Core,
     error, rows, statements as sql,
     value::{At, Uuid, job_id},

@@ -1,4 +1,18 @@
-//! Claims: hands out jobs to workers.
+//! Claims: give queued jobs to workers, each with a lease.
+//!
+//! | question | file |
+//! |---|---|
+//! | when does a scheduled job become queued? | `promote` |
+//! | which lanes are there, and which does a worker serve? | `lanes`; those of jobs whose worker was lost: `suspects` |
+//! | where in a lane does a claim begin to read? | `scan_bounds` |
+//! | which rows does it take? | `take`; those that a dispatcher names: `ready_keys` |
+
+pub(super) mod lanes;
+pub(super) mod promote;
+pub(super) mod ready_keys;
+pub(super) mod scan_bounds;
+pub(super) mod suspects;
+pub(super) mod take;
 
 use std::collections::HashMap;
 
@@ -12,13 +26,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+use self::{
+    scan_bounds::{POLL, POLL_WITHOUT_HINTS, ScanMode},
+    take::{ClaimScan, ClaimedRow, Plain, ScanResult},
+};
 use super::{
     core::Core,
-    error, promote, queue_limits, queues, ready_keys, rows,
-    scan_bounds::{POLL, POLL_WITHOUT_HINTS, ScanMode},
+    error, queue_limits, queues, rows,
     session::Patience,
     settle, statements as sql,
-    take::{self, ClaimScan, ClaimedRow, Plain, ScanResult},
     value::{At, Uuid, job_id, uuid},
 };
 
