@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `configuration` | the keys of `punctual.toml`, from the structures that read it |
-//! | `decisions` | the list of decision records, with their dates |
+//! | `decisions` | the list of decision records, with their dates; their entries in the table of contents |
 //! | `errors` | codes of HTTP errors, of job errors, and exit codes |
 //! | `index` | `llms.txt`: each page with its first sentence |
 //! | `metrics` | the metrics of `GET /metrics` |
@@ -65,14 +65,17 @@ fn generated() -> Result<Vec<Generated>> {
     let (server, worker) = (read("crates/server/src/metrics.rs")?, read("crates/worker/src/stats.rs")?);
     let problems = read("crates/server/src/problem.rs")?;
     let exit_codes = read("crates/cli/src/exit.rs")?;
+    let records = records()?;
+    let contents = decisions::contents(&read("docs/SUMMARY.md")?, &records)?;
+    let index = index::page(&contents, |path| read(&format!("docs/{path}")))?;
     Ok(vec![
-        ("docs/decisions.md", decisions::page(&records()?)?),
+        ("docs/SUMMARY.md", contents),
+        ("docs/decisions.md", decisions::page(&records)?),
         ("docs/reference/configuration.md", configuration::page(read)?),
         ("docs/reference/errors.md", errors::page(&problems, &read("crates/core/src/job.rs")?, &exit_codes)?),
         ("docs/reference/metrics.md", metrics::page(&server, &worker, &stores)?),
         ("docs/reference/tables.md", tables::page(&engines)),
-        // The last one: it quotes the pages above.
-        ("docs/llms.txt", index::page(&read("docs/SUMMARY.md")?, |path| read(&format!("docs/{path}")))?),
+        ("docs/llms.txt", index),
     ])
 }
 
