@@ -31,36 +31,25 @@ pub(crate) struct AlertArgs {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AlertsConfig {
-    /// Lateness of the oldest job of a queue that raises an alert. Default: `5m`.
     late_after: Option<Span>,
-    /// The same for individual queues, by name.
+    /// Per queue name.
     late_after_in: BTreeMap<String, Span>,
-    /// Time for which dead jobs of a name are collected into one message. Default: `10s`.
     gather: Option<Span>,
-    /// Time for which a condition must hold before it is reported or resolved. Default: `30s`.
     hold: Option<Span>,
-    /// Time between reminders while a condition lasts. Default: `1h`.
     reminder_interval: Option<Span>,
-    /// Time between checks. Default: `5s`.
     check_interval: Option<Span>,
-    /// Base URL of the link in each alert.
     dashboard: Option<String>,
-    /// Webhooks that receive alerts, by name.
     webhooks: BTreeMap<String, WebhookConfig>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WebhookConfig {
-    /// URL that receives the alerts by POST.
     url: String,
-    /// File with the secret that signs the alerts, at least 16 bytes.
     secret_file: Option<PathBuf>,
-    /// Environment variable with the secret, instead of `secret_file`.
     secret_env: Option<String>,
-    /// Kinds of alerts to send: `dead_jobs`, `missed_schedule`, `no_workers`, `late`. Default: all.
+    /// All kinds if absent.
     kinds: Option<Vec<AlertKind>>,
-    /// Timeout of a request. Default: `10s`.
     timeout: Option<Span>,
 }
 

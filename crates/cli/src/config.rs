@@ -27,19 +27,15 @@ use crate::{
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// URL of the store. Default: `sqlite:punctual.db`.
     store: Option<String>,
-    /// URL of a Redis server in front of a PostgreSQL store.
+    /// Redis in front of the store.
     dispatch: Option<String>,
-    /// URLs of independent Redis servers for locks, an odd number. Default: that of `dispatch`.
+    /// Redis servers for locks.
     locks: Vec<String>,
-    /// Whether each new job is also locked on these servers until PostgreSQL has recorded its start.
     lock_jobs: bool,
-    /// Settings of the workers that this file starts.
     worker: WorkerConfig,
-    /// How long finished jobs and other records are kept.
     retention: RetentionConfig,
-    /// The name under which this program owns the schedules of this file; optional on SQLite.
+    /// The name under which this program owns the schedules of this file.
     application: Option<String>,
     /// Schedules by name. Without the table, the schedules in the store are not changed.
     schedules: Option<BTreeMap<String, ScheduleArgs>>,
@@ -57,32 +53,21 @@ pub(crate) struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WorkerConfig {
-    /// Queues to work on, optionally with weights, such as `mail=5`. Default: all.
     queues: Option<Vec<String>>,
-    /// Whether jobs of a queue start only while the queues before it are empty.
     strict: bool,
-    /// Maximum concurrent jobs per process. Default: 32.
     concurrency: Option<usize>,
-    /// Lease of a job without a heartbeat. Default: `30s`.
     lease: Option<Span>,
-    /// Time that running jobs have to finish at shutdown. Default: `30s`.
     drain_timeout: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RetentionConfig {
-    /// Time until a succeeded job is marked as deleted. Default: `7d`.
     succeeded: Option<Span>,
-    /// The same for dead jobs. Default: `90d`.
     dead: Option<Span>,
-    /// The same for cancelled jobs. Default: `7d`.
     cancelled: Option<Span>,
-    /// Time until a deleted job is purged. Default: `1d`.
     deleted: Option<Span>,
-    /// Time that attempts and logs are kept. Default: `90d`.
     history: Option<Span>,
-    /// Time that notifications are kept. Default: `7d`.
     notifications: Option<Span>,
 }
 

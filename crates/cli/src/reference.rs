@@ -12,7 +12,7 @@ The commands of the program `punctual`, and their options. `punctual COMMAND --h
 completions SHELL` prints completions for a shell. `cargo xtask docs` writes this page from the definition of the
 command line.
 
-Flags override `PUNCTUAL_*` variables, which override [`punctual.toml`](configuration.md). [Exit
+Flags override `PUNCTUAL_*` variables, which override [`punctual.toml`](../configuration.md). [Exit
 codes](errors.md#exit-codes) are the same for all commands.
 
 ## Options of every command

@@ -3,7 +3,6 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `configuration` | the keys of `punctual.toml`, from the structures that read it |
 //! | `decisions` | the list of decision records, with their dates; their entries in the table of contents |
 //! | `errors` | codes of HTTP errors, of job errors, and exit codes |
 //! | `index` | `llms.txt`: each page with its first sentence |
@@ -12,7 +11,6 @@
 //!
 //! The reference of the command line and the OpenAPI document come from values of the program, so tests write them.
 
-mod configuration;
 mod decisions;
 mod errors;
 mod index;
@@ -71,7 +69,6 @@ fn generated() -> Result<Vec<Generated>> {
     Ok(vec![
         ("docs/SUMMARY.md", contents),
         ("docs/decisions.md", decisions::page(&records)?),
-        ("docs/reference/configuration.md", configuration::page(read)?),
         ("docs/reference/errors.md", errors::page(&problems, &read("crates/core/src/job.rs")?, &exit_codes)?),
         ("docs/reference/metrics.md", metrics::page(&server, &worker, &stores)?),
         ("docs/reference/tables.md", tables::page(&engines)),

@@ -119,17 +119,12 @@ fn weight(text: &str) -> Result<(String, u32), String> {
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueConfig {
-    /// Default priority of the queue's jobs, from 0 to 10.
     priority: Option<i64>,
-    /// Default maximum attempts per job.
     max_attempts: Option<i64>,
-    /// Default timeout per attempt.
     timeout: Option<Span>,
-    /// Default retry policy, such as `exponential:10s`.
     retry: Option<String>,
-    /// Default retention after a job has finished.
     keep_for: Option<Span>,
-    /// Concurrency and rate limits. If it is missing, the file does not set limits.
+    /// If it is missing, the file does not set limits.
     pub(crate) limits: Option<Limits>,
 }
 

@@ -20,43 +20,24 @@ use crate::{
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProgramConfig {
-    /// The program and its arguments. No shell is involved.
     command: Vec<String>,
-    /// Instead of `command`: a command line for `/bin/sh -c`.
     shell: Option<String>,
-    /// Working directory. Default: the folder of the file.
     directory: Option<PathBuf>,
-    /// Environment variables, with their values.
     env: BTreeMap<String, String>,
-    /// Names of environment variables that are passed on from the worker, besides `PATH`.
     inherit: Vec<String>,
-    /// Maximum number of long-running processes, 1 to 1,000. Default: one process per job.
     pool: Option<usize>,
-    /// Number of jobs after which a process of a pool is replaced. Default: unlimited.
     jobs_per_process: Option<u64>,
-    /// Source of the result: `line`, `file` or `none`. Default: `line`.
     result: ResultConfig,
-    /// Whether the program receives the results of the job's parents.
     parent_results: bool,
-    /// Delay after a snooze without a duration. Default: `1m`.
     snooze: Option<Span>,
-    /// Exit codes of permanent failures. Default: `[65]`.
     fail_codes: Option<Vec<i32>>,
-    /// Exit codes of snoozes. Default: `[75]`.
     snooze_codes: Option<Vec<i32>>,
-    /// Time between SIGTERM and SIGKILL, at most `5s`. Default: `3s`.
     stop_grace: Option<Span>,
-    /// Maximum anonymous memory of the program and its descendants. Default: unlimited.
     memory: Option<Bytes>,
-    /// Maximum processes and threads of the program's user. Default: unlimited.
     processes: Option<u32>,
-    /// Maximum CPU time of each process. Default: unlimited.
     cpu_time: Option<Span>,
-    /// Maximum open files of each process. Default: the worker's limit.
     open_files: Option<u64>,
-    /// User that runs the program. Default: the worker's user.
     user: Option<String>,
-    /// Minimum level of stored log lines, unless the job sets another. Default: `info`.
     log_level: Option<LogLevel>,
 }
 
