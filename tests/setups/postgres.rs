@@ -93,7 +93,7 @@ async fn a_role_that_owns_its_schema_needs_nothing_else() {
     let privileges = diagnostics.iter().find(|diagnostic| diagnostic.check == "privileges").unwrap();
     assert!(!privileges.ok && privileges.message.contains("punctual_jobs"), "{}", privileges.message);
     let refused = reader.enqueue(Draft::new("noop", &1)).await.unwrap_err().to_string();
-    assert!(refused.contains("docs/operations.md"), "{refused}");
+    assert!(refused.contains("docs/postgresql.md"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

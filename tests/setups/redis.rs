@@ -30,7 +30,7 @@ async fn a_password_in_the_address_is_used_and_never_shown() {
     worker.stop().await;
 }
 
-/// As described in docs/operations.md.
+/// As described in docs/redis.md.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_that_may_do_little_is_enough() {
     let rights = "--user punctual on >s3cret ~punctual:* &punctual:* +@all -@dangerous +info --user default off";

@@ -1,11 +1,14 @@
-//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | package | dist | ci`.
+//! Development tasks: `cargo xtask test | bench | with | chaos | tidy | docs | pictures | package | dist | ci`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod circles;
 mod dist;
+mod docs;
+mod links;
 mod package;
+mod pictures;
 mod tests;
 mod tidy;
 
@@ -52,12 +55,16 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words
+    /// Check what neither rustfmt nor clippy does: lengths, names, tables of modules, words, links, generated pages
     Tidy,
     /// Package the crates that are published, and build the documentation of the packages
     Package,
     /// Make packages in dist/: a tarball, a Debian package, an OCI image, checksums and a list of dependencies
     Dist(dist::DistArgs),
+    /// Write the generated pages of the documentation
+    Docs,
+    /// Take the pictures of the documentation: starts the demo, a browser and a terminal
+    Pictures,
     /// What continuous integration runs: format, lints, tests, documentation
     Ci,
 }
@@ -77,6 +84,8 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Package => package::run(),
         Task::Dist(args) => dist::run(&args),
+        Task::Docs => docs::run(),
+        Task::Pictures => pictures::run(),
         Task::Ci => ci(),
     };
     match result {

@@ -4,13 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
     process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{circles::circles, root};
+use crate::{circles::circles, docs, links, root};
 
 const LINE_MAX_COLUMNS: usize = 120;
 const FILE_MAX_LINES: usize = 450;
@@ -97,6 +96,8 @@ pub(crate) fn run() -> Result<()> {
     behaviours_are_run(&sources, &mut problems);
     modules_form_no_circles(&sources, &mut problems);
     tests_are_built(&sources, &mut problems);
+    links_have_targets(&sources, &mut problems);
+    docs::outdated(&mut problems)?;
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -181,8 +182,8 @@ fn decisions_have_status_and_date(source: &Source, problems: &mut Vec<String>) {
 
 /// Checks the pages for users; decision records may quote phrases.
 fn documentation_is_plain(source: &Source, problems: &mut Vec<String>) {
-    let is_page = source.path == "README.md"
-        || Path::new(&source.path).parent() == Some(Path::new("docs")) && source.path.ends_with(".md");
+    let is_of_book = source.path.starts_with("docs/") && !source.path.starts_with("docs/adr/");
+    let is_page = source.path == "README.md" || is_of_book && source.path.ends_with(".md");
     if !is_page {
         return;
     }
@@ -239,6 +240,13 @@ fn declared_type(line: &str) -> Option<&str> {
     let line = line.strip_prefix("pub ").unwrap_or(line);
     let rest = ["struct ", "enum ", "trait "].iter().find_map(|keyword| line.strip_prefix(keyword))?;
     rest.split(|c: char| !c.is_alphanumeric()).next().filter(|name| !name.is_empty())
+}
+
+/// Links between pages, whose targets may be any file of the repository.
+fn links_have_targets(sources: &[Source], problems: &mut Vec<String>) {
+    let pages = sources.iter().filter(|source| source.path.ends_with(".md"));
+    let pages = pages.map(|source| (source.path.as_str(), source.text.as_str()));
+    problems.extend(links::broken(pages, |path| root().join(path).exists()));
 }
 
 /// Each behaviour of the conformance suite must be in the list that engines run.

@@ -55,7 +55,7 @@ impl AlertArgs {
     }
 }
 
-/// The alert settings of the configuration, described in docs/operations.md.
+/// The alert settings of the configuration, described in docs/alerts.md.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AlertsConfig {

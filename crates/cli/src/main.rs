@@ -15,6 +15,8 @@ mod log;
 mod output;
 mod parse_errors;
 mod recurring;
+#[cfg(test)]
+mod reference;
 mod table;
 mod text;
 mod top;

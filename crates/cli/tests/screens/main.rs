@@ -5,6 +5,7 @@
 mod accessibility;
 mod browser;
 mod dashboard;
+mod recording;
 #[path = "../shell/mod.rs"]
 mod shell;
 mod top;

@@ -28,17 +28,17 @@ const ROWS: NonZero<u16> = NonZero::new(24).unwrap();
 const COLUMNS: NonZero<u16> = NonZero::new(100).unwrap();
 
 /// A terminal that runs `top`, and its screen.
-struct Terminal {
+pub(super) struct Terminal {
     pty: Pty,
     child: Child,
     before: Termios,
-    screen: Arc<Mutex<vt100::Parser>>,
+    pub(super) screen: Arc<Mutex<vt100::Parser>>,
     /// Ends when no process has the other side of the terminal open.
     reader: Option<JoinHandle<()>>,
 }
 
 impl Terminal {
-    fn start(shell: &Shell, args: &[&str], env: &[(&str, &str)]) -> Self {
+    pub(super) fn start(shell: &Shell, args: &[&str], env: &[(&str, &str)]) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(ROWS.get(), COLUMNS.get())).unwrap();
         let before = tcgetattr(pty.as_fd()).unwrap();
@@ -67,7 +67,7 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    fn shows(&self, what: &str) {
+    pub(super) fn shows(&self, what: &str) {
         until(what, || self.text().contains(what));
     }
 

@@ -1,4 +1,4 @@
-//! Alerts of `up` and `serve`, sent to a receiver that verifies them as docs/operations.md describes.
+//! Alerts of `up` and `serve`, sent to a receiver that verifies them as docs/alerts.md describes.
 
 use std::{
     path::Path,
@@ -42,8 +42,7 @@ struct Receiver(Child);
 impl Receiver {
     fn start(shell: &Shell, certificate: &[&str]) -> Self {
         let python = punctual_servers::program_on_path("python3", "python3").unwrap();
-        let page =
-            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md")).unwrap();
+        let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/alerts.md")).unwrap();
         let snippet = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
         let file = std::fs::File::create(shell.path("received")).unwrap();
         let mut command = Command::new(python);

@@ -59,7 +59,7 @@ async fn privileges(connection: &mut PgConnection) -> sqlx::Result<Diagnostic> {
     let message = if ok {
         "the role has all required privileges".to_owned()
     } else {
-        format!("the role does not own {}; see docs/operations.md", missing.join(", "))
+        format!("the role does not own {}; see docs/postgresql.md", missing.join(", "))
     };
     Ok(diagnostic("privileges", ok, message))
 }

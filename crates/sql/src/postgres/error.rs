@@ -33,7 +33,7 @@ fn of_server(store: &str, code: &str, message: &str) -> StoreError {
         "40P01" | "40001" | "55P03" => StoreError::Busy { waited_ms: 0 },
         // A statement that was slow once may be fast the next time.
         "57014" => unreachable(format!("{message}; the limit is the address's statement_timeout")),
-        "42501" => StoreError::Other(format!("{message}; docs/operations.md says what the role needs")),
+        "42501" => StoreError::Other(format!("{message}; docs/postgresql.md says what the role needs")),
         // The server is shutting down, starting, or full of connections; it ended the session of a frozen process;
         // or (next line) it rejects the login.
         "57P01" | "57P02" | "57P03" | "53300" | "25P03" => unreachable(message.to_owned()),

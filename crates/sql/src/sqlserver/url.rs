@@ -15,7 +15,7 @@ const PARAMETERS: [&str; 6] =
 impl FromStr for Options {
     type Err = StoreError;
 
-    /// Parses `sqlserver://user:password@host:1433/database`, with the settings that docs/operations.md lists.
+    /// Parses `sqlserver://user:password@host:1433/database`, with the settings that docs/sql-server.md lists.
     fn from_str(text: &str) -> Result<Self, StoreError> {
         let bad = |reason: &str| StoreError::InvalidUrl { store: "sqlserver".to_owned(), reason: reason.to_owned() };
         let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
