@@ -17,7 +17,7 @@ use axum_server::{
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
 use hyper_util::rt::TokioTimer;
-use punctual_client::Punctual;
+use punctual_client::{Punctual, admin::Retention};
 use punctual_core::store::Metric;
 use tokio::{
     net::TcpStream,
@@ -57,6 +57,7 @@ pub struct Server {
     limits: RequestLimits,
     connections_max: usize,
     stream: StreamLimits,
+    retention: Option<Retention>,
     metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
 }
 
@@ -123,6 +124,7 @@ impl Server {
             limits,
             connections_max: CONNECTIONS_MAX,
             stream: StreamLimits::default(),
+            retention: None,
             metrics,
         }
     }
@@ -145,6 +147,14 @@ impl Server {
     #[must_use]
     pub fn limits(mut self, limits: RequestLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the retention periods of a cleanup over HTTP; without them, it is refused. They should be those of the
+    /// workers.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
         self
     }
 
@@ -194,6 +204,7 @@ impl Server {
             metrics: self.metrics,
             store_name: self.punctual.store().info().location,
             history: History::new(self.punctual.clone()),
+            retention: self.retention,
             readiness: Readiness::new(self.punctual.clone()),
             punctual: self.punctual,
             has_tls: tls.is_some(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use punctual_core::{Error, Invalid, Role, StoreError, Timestamp, Token, TokenId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Admin;
@@ -12,7 +12,7 @@ use super::Admin;
 const PREFIX: &str = "punctual_";
 
 /// A new token with its secret, which cannot be shown again.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedToken {
     /// The token.
