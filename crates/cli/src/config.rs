@@ -101,6 +101,11 @@ impl Config {
         url
     }
 
+    /// Whether the file names a store.
+    pub(crate) const fn names_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Connects to the store.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
         Ok(Punctual::connect(&self.store_url(cli)).await?)
@@ -273,7 +278,7 @@ pub(crate) fn parse_json<T: serde::de::DeserializeOwned>(field: &'static str, te
 
 /// The position of an error in the configuration, and what was expected. Values are hidden, since any may be a
 /// password.
-fn located(text: &str, error: &toml::de::Error) -> String {
+pub(crate) fn located(text: &str, error: &toml::de::Error) -> String {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = text.get(..start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);

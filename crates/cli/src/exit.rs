@@ -56,6 +56,39 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// An error of a server, or of the way to it.
+#[derive(Debug)]
+pub(crate) struct ServerError {
+    pub(crate) exit_code: u8,
+    pub(crate) kind: ServerErrorKind,
+    pub(crate) message: String,
+}
+
+/// What follows from an error of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerErrorKind {
+    /// The token does not have the role.
+    Forbidden,
+    /// A wait has ended before what it waited for.
+    WaitEnded,
+    /// The server is not ready; the same request may succeed later.
+    Busy,
+    /// The connection was lost: the request may have been carried out.
+    Lost,
+    /// There was no answer in time: the request may be carried out.
+    Late,
+    /// Another error.
+    Other,
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
 /// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let (code, message) = (code_of(error), format!("{error:#}"));
@@ -85,6 +118,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
             StartError::NoTokens(_) | StartError::NoTls(_) => REFUSED,
             StartError::BadCertificate { .. } | StartError::CannotListen { .. } => FAILED,
         };
+    }
+    if let Some(error) = error.downcast_ref::<ServerError>() {
+        return error.exit_code;
     }
     if error.downcast_ref::<StoreError>().is_some() {
         return STORE;

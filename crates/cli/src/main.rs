@@ -2,16 +2,22 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod administer;
 mod alerts;
 mod args;
 mod commands;
 mod config;
+mod contexts;
 mod exit;
 mod format;
 mod handlers;
+mod local;
 mod output;
 mod recurring;
+mod remote;
+mod secret;
 mod table;
+mod target;
 mod text;
 mod top;
 mod traces;

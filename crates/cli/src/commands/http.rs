@@ -11,7 +11,7 @@ use punctual_server::{RunningServer, Server, Tls};
 
 use tokio::time;
 
-use crate::args::ListenArgs;
+use crate::{args::ListenArgs, config::Config};
 
 /// Maximum duration of requests under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -39,7 +39,12 @@ impl WorkerStats {
 }
 
 /// Starts the server, unless it is disabled.
-pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerStats) -> Result<Option<RunningServer>> {
+pub(crate) async fn start(
+    config: &Config,
+    punctual: &Punctual,
+    args: &ListenArgs,
+    stats: WorkerStats,
+) -> Result<Option<RunningServer>> {
     let Some(address) = args.listen.0 else { return Ok(None) };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
     // Without a higher limit, fewer connections are possible; the system reports when the limit is reached.
@@ -47,7 +52,7 @@ pub(crate) async fn start(punctual: &Punctual, args: &ListenArgs, stats: WorkerS
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
     let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
-    let server = server.metrics(move || stats.now().metrics());
+    let server = server.retention(config.retention()).metrics(move || stats.now().metrics());
     Ok(Some(server.start(address).await?))
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cleanup;
+mod context;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -33,12 +34,15 @@ use tracing::Instrument;
 use crate::{
     args::{Cli, Command, WorkersCommand},
     config::Config,
-    top, traces,
+    target, top, traces,
 };
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
     let config = Config::read(&cli)?;
+    if let Some(reason) = cli.command.of_store() {
+        target::require_store(&cli, &config, reason)?;
+    }
     match &cli.command {
         Command::Up(args) => up::run(&cli, &config, args).await?,
         Command::Serve(args) => serve::run(&cli, &config, args).await?,
@@ -51,6 +55,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Workers(WorkersCommand::List) => workers::run(&cli, &config).await?,
         Command::Locks(args) => locks::run(&cli, &config, args).await?,
         Command::Tokens(args) => tokens::run(&cli, &config, args).await?,
+        Command::Context(args) => context::run(&cli, args)?,
         Command::Top(args) => top::run(&cli, &config, args).await?,
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,

@@ -2,51 +2,52 @@
 
 use anyhow::Result;
 use punctual::{
-    Admin, Punctual, Status, Timestamp,
+    Status, Timestamp,
     admin::{QueueDetail, QueueView},
-    core::{Limits, QueueSettings},
+    core::Limits,
     input::defaults_in_words,
 };
 use serde_json::json;
 
 use crate::{
+    administer::Administer,
     args::{Cli, Queues},
-    config::{Config, actor},
+    config::Config,
     exit::NotFound,
     format::{self, BOLD, DIM, status_style},
     output::print_json,
     table::{Cell, Table},
+    target,
     text::{self, Line},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
-        Queues::List => list(cli, &admin).await,
-        Queues::Show { name } => show(cli, &punctual, &admin, name).await,
+        Queues::List => list(cli, admin).await,
+        Queues::Show { name } => show(cli, admin, name).await,
         Queues::Pause { queues } => {
-            for name in named(&admin, queues).await? {
+            for name in named(admin, queues).await? {
                 admin.pause_queue(&name).await?;
                 println!("{name} paused");
             }
             Ok(())
         }
         Queues::Resume { queues } => {
-            for name in named(&admin, queues).await? {
+            for name in named(admin, queues).await? {
                 admin.resume_queue(&name).await?;
                 println!("{name} resumed");
             }
             Ok(())
         }
         Queues::Defaults { name, defaults } => {
-            admin.set_queue_defaults(name, defaults.clone().input().defaults()?).await?;
+            admin.set_queue_defaults(name, defaults.clone().input()).await?;
             let defaults = admin.queue(name).await?.queue.settings.defaults;
             println!("{name}: {}", defaults_in_words(&defaults).unwrap_or_else(|| "no defaults".to_owned()));
             Ok(())
         }
         Queues::Limit { name, changes } => {
-            admin.change_queue_limits(name, |limits| changes.apply(limits)).await?;
+            admin.change_queue_limits(name, changes.changes()).await?;
             let limits = admin.queue(name).await?.queue.settings.limits;
             println!("{name}: {}", limits_in_words(&limits).unwrap_or_else(|| "no limits".to_owned()));
             Ok(())
@@ -55,7 +56,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
 }
 
 /// The named queues; a pattern is replaced by the existing queues that match it.
-async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
+async fn named(admin: &dyn Administer, patterns: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for pattern in patterns {
         if !pattern.contains(['*', '?']) {
@@ -72,7 +73,7 @@ async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
+async fn list(cli: &Cli, admin: &dyn Administer) -> Result<()> {
     let queues = admin.queues().await?;
     if cli.json {
         return print_json(&json!({ "queues": queues }));
@@ -98,7 +99,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         let count = |status: Status| Cell::number(queue.jobs.get(&status).copied().unwrap_or(0));
         table.row([
             Cell::new(queue.name.clone()),
-            state(&queue.settings),
+            state(queue),
             count(Status::Waiting),
             count(Status::Scheduled),
             count(Status::Queued),
@@ -115,8 +116,8 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
 }
 
 /// The state of a queue: a dot and a word, in the colour of the most similar job status.
-pub(crate) fn state(settings: &QueueSettings) -> Cell {
-    let text = state_in_words(settings);
+pub(crate) fn state(queue: &QueueView) -> Cell {
+    let text = state_in_words(queue);
     let like = match text {
         "unreadable" => Status::Dead,
         "paused" => Status::Cancelled,
@@ -125,27 +126,29 @@ pub(crate) fn state(settings: &QueueSettings) -> Cell {
     Cell::new(format!("● {text}")).style(status_style(like))
 }
 
-fn state_in_words(settings: &QueueSettings) -> &'static str {
-    match settings {
-        QueueSettings { unreadable: Some(_), .. } => "unreadable",
-        QueueSettings { paused: true, .. } => "paused",
+fn state_in_words(queue: &QueueView) -> &'static str {
+    match queue {
+        QueueView { problem: Some(_), .. } => "unreadable",
+        queue if queue.settings.paused => "paused",
         _ => "on",
     }
 }
 
-async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
+async fn show(cli: &Cli, admin: &dyn Administer, name: &str) -> Result<()> {
     let detail = admin.queue(name).await?;
     if cli.json {
         return print_json(&detail);
     }
-    text::print(&history(&detail, punctual.store().now()));
+    text::print(&history(&detail, admin.now()));
     Ok(())
 }
 
 /// The details of a queue, line by line.
 pub(crate) fn history(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
-    let QueueView { name, settings, jobs, workers } = &detail.queue;
-    let mut rows = vec![("state", state_in_words(settings).to_owned()), ("workers", format::number(*workers))];
+    let QueueView { name, settings, problem, jobs, workers } = &detail.queue;
+    let state = state_in_words(&detail.queue).to_owned();
+    let mut rows = vec![("state", state), ("workers", format::number(*workers))];
+    rows.extend(problem.clone().map(|problem| ("problem", problem)));
     rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), format::number(*count))));
     rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
     rows.extend(defaults_in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));

@@ -4,7 +4,7 @@ use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
-    Admin, JobId, Punctual, Status, Timestamp, Workflow,
+    JobId, Status, Timestamp,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
     input::WorkflowInput,
@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 use tracing::Instrument;
 
 use crate::{
+    administer::Administer,
     args::{Cli, ListWorkflows, Workflows},
     config::{Config, actor},
     exit::Usage,
     format::{self, BOLD, DIM, status_style},
     output::print_json,
     table::{Cell, Table},
-    text, traces,
+    target, text, traces,
 };
 
 /// Maximum wait of `--wait`.
@@ -31,14 +32,13 @@ const SHOWN_JOBS: usize = 200;
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<()> {
     if let Workflows::Submit { file, wait } = args {
         let workflow = read(file)?;
-        let punctual = config.connect(cli).await?.continuing(traces::given());
-        return submit(cli, &punctual, workflow, *wait).instrument(traces::span()).await;
+        let admin = target::administer(cli, config).await?;
+        return submit(cli, &*admin, workflow, *wait).instrument(traces::span()).await;
     }
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
         Workflows::Submit { .. } => Ok(()),
-        Workflows::List(args) => list(cli, &punctual, &admin, args).await,
+        Workflows::List(args) => list(cli, admin, args).await,
         Workflows::Show { id, graph, dot, svg } => {
             let detail = admin.workflow(*id).await?;
             let picture = || graph::picture(&detail.nodes, admin::is_callback);
@@ -51,7 +51,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
             if dot.is_some() || svg.is_some() {
                 return Ok(());
             }
-            show(cli, &detail, punctual.store().now(), *graph)
+            show(cli, &detail, admin.now(), *graph)
         }
         Workflows::Cancel { ids, reason } => {
             for id in ids {
@@ -79,7 +79,7 @@ fn print(cli: &Cli, value: &Value, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Workflow> {
+fn read(path: &Path) -> Result<WorkflowInput<Value>> {
     let cannot = |error: std::io::Error| Usage(format!("cannot read {}: {error}", path.display()));
     let mut text = String::new();
     if path == Path::new("-") {
@@ -94,7 +94,8 @@ fn read(path: &Path) -> Result<Workflow> {
         serde_saphyr::from_str(&text).map_err(|error| first_line(&error.to_string()))
     };
     let input = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
-    input.workflow(&actor()).context("nothing was submitted")
+    input.clone().workflow(&actor()).context("nothing was submitted")?;
+    Ok(input)
 }
 
 /// The error and its position, without the excerpt of the file.
@@ -102,16 +103,16 @@ fn first_line(error: &str) -> String {
     error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {
-    let id = punctual.submit(workflow).await?;
+async fn submit(cli: &Cli, admin: &dyn Administer, workflow: WorkflowInput<Value>, wait: bool) -> Result<()> {
+    let id = admin.submit(workflow).await?;
     if !wait {
         return print(cli, &json!({"workflow": id}), &id.to_string());
     }
     if !cli.json {
         println!("{id}");
     }
-    punctual.wait_workflow(id, WAIT_MAX).await?;
-    let detail = punctual.admin(actor()).workflow(id).await?;
+    admin.wait_workflow(id, WAIT_MAX).await?;
+    let detail = admin.workflow(id).await?;
     if cli.json {
         print_json(&detail)?;
     } else if !detail.result.is_empty() {
@@ -123,7 +124,7 @@ async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) 
     Ok(())
 }
 
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflows) -> Result<()> {
+async fn list(cli: &Cli, admin: &dyn Administer, args: &ListWorkflows) -> Result<()> {
     let page = admin.workflows(args.after, args.limit).await?;
     if cli.json {
         return print_json(&page);
@@ -132,7 +133,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
         anstream::println!("{DIM}no workflows; submit one with: punctual workflows submit FILE{DIM:#}");
         return Ok(());
     }
-    let now = punctual.store().now();
+    let now = admin.now();
     let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"]);
     for view in &page.workflows {
         let workflow = &view.workflow;
