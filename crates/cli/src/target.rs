@@ -174,8 +174,8 @@ pub(crate) fn require_store(cli: &Cli, config: &Config, (command, why): (&str, &
         let problem = format!("`{command}` needs the store itself, not a server: it {why}; run it with --store");
         return Err(Usage(format!("{remote}: {problem}")));
     }
-    // Workers belong to a store; who checks something may expect that of the current context. A file of contexts that
-    // cannot be read does not matter to a command that uses none.
+    // A worker belongs to the store of its folder, but these may be expected to check the current context. A file of
+    // contexts that cannot be read does not matter to a command that uses none.
     let may_mistake = !has_store && matches!(command, "doctor" | "migrate");
     if let Some(name) = Contexts::read().ok().and_then(|contexts| contexts.current).filter(|_| may_mistake) {
         eprintln!("note: `{command}` uses the store sqlite:punctual.db of this folder, not the context {name}");

@@ -101,6 +101,8 @@ impl Sent<'_> {
         use ServerErrorKind::{Busy, Forbidden, Other, WaitEnded};
         let server = self.server;
         match code.as_str() {
+            "invalid" if detail.starts_with("after: parents: ") => failure(exit::NOT_FOUND, Other, own_words(&detail)),
+            "invalid" if detail.starts_with("after: cursor: ") => failure(exit::USAGE, Other, own_words(&detail)),
             "invalid" | "not_json" | "too_large" => failure(exit::USAGE, Other, detail),
             // The only detail that names no resource: the server lacks the route.
             "not_found" if detail.starts_with("path not found") => self.unknown_route(),
@@ -128,6 +130,11 @@ impl Sent<'_> {
         );
         failure(exit::STORE, ServerErrorKind::Other, message)
     }
+}
+
+/// The text of an error that names its field itself, without the name that the API adds.
+fn own_words(detail: &str) -> String {
+    detail.trim_start_matches("after: ").to_owned()
 }
 
 fn failure(exit_code: u8, kind: ServerErrorKind, message: String) -> ServerError {

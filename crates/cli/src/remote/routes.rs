@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use punctual::{
-    Enqueued, Error, Filter, JobId, Page, Role, Status, Timestamp, TokenId, Verb, WorkflowId,
+    Enqueued, Error, Filter, JobId, Page, Role, Timestamp, TokenId, Verb, WorkflowId,
     admin::{
         Access, Backfilled, BulkDone, CleanupDone, CreatedToken, DurationRow, EndedAttempts, FailureReport, JobDetail,
         JobList, JobView, Overview, Preview, Put, QueueDetail, QueueView, Ran, Retention, ScheduleDetail, ScheduleList,
@@ -117,8 +117,8 @@ impl Administer for Remote {
             let (status, waited_ms) = (self.job(id).await?.job.status, timeout.as_millis() as u64);
             return Err(Error::TimedOut { job: id, status, waited_ms }.into());
         };
-        let result = (job.status == Status::Succeeded).then(|| job.result_preview.clone().unwrap_or_default());
-        Ok(Waited { job, result: result.map(|result| result.to_string()) })
+        let result = job.result_preview.as_ref().map(ToString::to_string);
+        Ok(Waited { job, result })
     }
 
     async fn jobs(&self, filter: Filter, page: Page) -> Result<JobList> {
