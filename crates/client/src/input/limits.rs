@@ -6,15 +6,6 @@ use punctual_core::{Limits, Rate};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Changes of the limits of a queue. A limit that is absent stays; `null` removes one.
-///
-/// ```
-/// use punctual_client::input::LimitChanges;
-/// use punctual_core::Limits;
-/// let changes: LimitChanges = serde_json::from_str(r#"{"rate": null, "concurrency": 5}"#).unwrap();
-/// let mut limits = Limits { rate: Some("9/s".parse().unwrap()), key_concurrency: Some(2), ..Limits::default() };
-/// changes.apply(&mut limits);
-/// assert_eq!(limits, Limits { concurrency: Some(5), key_concurrency: Some(2), ..Limits::default() });
-/// ```
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -41,6 +32,15 @@ pub struct LimitChanges {
 
 impl LimitChanges {
     /// Applies the changes.
+    ///
+    /// ```
+    /// use punctual_client::input::LimitChanges;
+    /// use punctual_core::Limits;
+    /// let changes: LimitChanges = serde_json::from_str(r#"{"rate": null, "concurrency": 5}"#).unwrap();
+    /// let mut limits = Limits { rate: Some("9/s".parse().unwrap()), key_concurrency: Some(2), ..Limits::default() };
+    /// changes.apply(&mut limits);
+    /// assert_eq!(limits, Limits { concurrency: Some(5), key_concurrency: Some(2), ..Limits::default() });
+    /// ```
     pub fn apply(&self, limits: &mut Limits) {
         limits.concurrency = self.concurrency.unwrap_or(limits.concurrency);
         limits.rate = self.rate.unwrap_or(limits.rate);
