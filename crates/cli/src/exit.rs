@@ -17,7 +17,7 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// An item that the command line names, such as a job, a held lock or a token, was not found.
 pub(crate) const NOT_FOUND: u8 = 3;
-/// The store cannot be reached or used.
+/// The store or the server cannot be reached or used.
 pub(crate) const STORE: u8 = 4;
 /// The current state does not allow the action.
 pub(crate) const REFUSED: u8 = 5;
@@ -57,6 +57,39 @@ impl std::fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// An error of a server, or of the way to it.
+#[derive(Debug)]
+pub(crate) struct ServerError {
+    pub(crate) exit_code: u8,
+    pub(crate) kind: ServerErrorKind,
+    pub(crate) message: String,
+}
+
+/// What follows from an error of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerErrorKind {
+    /// The token does not have the role.
+    Forbidden,
+    /// A wait has ended before what it waited for.
+    WaitEnded,
+    /// The server is not ready; the same request may succeed later.
+    Busy,
+    /// The connection was lost: the request may have been carried out.
+    Lost,
+    /// There was no answer in time: the request may be carried out.
+    Late,
+    /// Another error.
+    Other,
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ServerError {}
 
 /// Prints an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
@@ -122,6 +155,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
             BackupError::File(..) => FAILED,
             BackupError::Store(_) => STORE,
         };
+    }
+    if let Some(error) = error.downcast_ref::<ServerError>() {
+        return error.exit_code;
     }
     if let Some(error) = error.downcast_ref::<StoreError>() {
         return code_of_store(error);

@@ -2,22 +2,28 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod administer;
 mod alerts;
 mod args;
 mod commands;
 mod config;
+mod contexts;
 mod exit;
 mod format;
 mod handlers;
 #[cfg(target_os = "linux")]
 mod init;
+mod local;
 mod log;
 mod output;
 mod parse_errors;
 mod recurring;
 #[cfg(test)]
 mod reference;
+mod remote;
+mod secret;
 mod table;
+mod target;
 mod text;
 mod top;
 mod traces;

@@ -73,7 +73,12 @@ pub(crate) struct ScheduleArgs {
 impl ScheduleArgs {
     /// The schedule with this name.
     pub(crate) fn recurring(self, name: &str) -> Result<Recurring> {
-        let input = ScheduleInput {
+        Ok(self.input().recurring(name)?)
+    }
+
+    /// The schedule without a name.
+    pub(crate) fn input(self) -> ScheduleInput {
+        ScheduleInput {
             cron: self.cron,
             job: self.job,
             payload: self.payload.map(|payload| payload.0),
@@ -92,8 +97,7 @@ impl ScheduleArgs {
             user: self.user,
             tags: self.tags,
             keep_for: self.keep_for,
-        };
-        Ok(input.recurring(name)?)
+        }
     }
 }
 

@@ -225,6 +225,11 @@ impl Draft {
         self.into_spec()
     }
 
+    /// Rejects a draft that cannot be enqueued, whatever the defaults of its queue are; the error names the field.
+    pub fn check(&self) -> Result<(), Invalid> {
+        self.clone().into_new_job(&Ids::seeded(0), Timestamp::MIN, &QueueDefaults::new()).map(drop)
+    }
+
     fn into_spec(mut self) -> Result<Spec, Invalid> {
         if let Some(problem) = self.broken_payload {
             return Err(Invalid::new("payload", format!("cannot be written as JSON: {problem}")));

@@ -249,7 +249,7 @@ pub fn cut_bytes(mut text: String, max_bytes: usize) -> String {
 }
 
 /// One execution of a job.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempt {
     /// Attempt ID: the job ID and the run number.
@@ -269,7 +269,7 @@ pub struct Attempt {
 }
 
 /// A status change of a job, or an operator's action on it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Event ID. Later events have greater ids.
@@ -325,7 +325,7 @@ impl LogLevel {
 }
 
 /// A line of the log of an execution.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogLine {
     /// Run number of the execution that wrote the line.

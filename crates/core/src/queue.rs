@@ -135,7 +135,7 @@ pub struct QueueSave {
 }
 
 /// A change of a queue's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueEvent {
     /// Time of the change.

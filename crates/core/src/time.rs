@@ -150,6 +150,12 @@ impl fmt::Display for Span {
     }
 }
 
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl TryFrom<String> for Span {
     type Error = String;
 
@@ -162,6 +168,13 @@ impl TryFrom<String> for Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct When(pub Timestamp);
+
+/// With a zone, so that it is the same instant on every machine.
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
 
 impl TryFrom<String> for When {
     type Error = String;

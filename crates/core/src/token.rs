@@ -52,7 +52,7 @@ impl FromStr for Role {
 }
 
 /// API token, without its secret, of which only a hash is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Token {
     /// Token ID. It is not a secret.

@@ -18,7 +18,7 @@ pub struct NewWorkflow {
 }
 
 /// A workflow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Workflow {
     /// Workflow ID.
@@ -37,7 +37,7 @@ pub struct Workflow {
 }
 
 /// Number of jobs of a workflow, and of those that have finished. Callbacks are not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ends {
     /// Number of jobs.
@@ -163,7 +163,7 @@ impl EndsChange {
 }
 
 /// A job in a workflow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// Name of the job in the workflow.

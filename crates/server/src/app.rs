@@ -8,7 +8,7 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use punctual_client::Punctual;
+use punctual_client::{Punctual, admin::Retention};
 use punctual_core::store::Metric;
 use tokio::{sync::Semaphore, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -29,6 +29,8 @@ pub(crate) struct App {
     /// Kind and address of the store, without secrets.
     pub(crate) store_name: String,
     pub(crate) history: History,
+    /// Retention periods of the store, if they are known.
+    pub(crate) retention: Option<Retention>,
     pub(crate) readiness: Readiness,
     /// Whether browsers connect with TLS, so that cookies can be marked `Secure`.
     pub(crate) has_tls: bool,

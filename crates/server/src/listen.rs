@@ -17,7 +17,7 @@ use axum_server::{
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
 use hyper_util::rt::TokioTimer;
-use punctual_client::Punctual;
+use punctual_client::{Punctual, admin::Retention};
 use punctual_core::store::Metric;
 use tokio::{
     net::TcpStream,
@@ -57,6 +57,7 @@ pub struct Server {
     limits: RequestLimits,
     connections_max: usize,
     stream: StreamLimits,
+    retention: Option<Retention>,
     metrics: Box<dyn Fn() -> Vec<Metric> + Send + Sync>,
     worker_problem: Box<dyn Fn() -> Option<String> + Send + Sync>,
     probes_only: bool,
@@ -142,6 +143,7 @@ impl Server {
             limits,
             connections_max: CONNECTIONS_MAX,
             stream: StreamLimits::default(),
+            retention: None,
             metrics: Box::new(Vec::new),
             worker_problem: Box::new(|| None),
             probes_only: false,
@@ -166,6 +168,14 @@ impl Server {
     #[must_use]
     pub fn limits(mut self, limits: RequestLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the retention periods of a cleanup over HTTP; without them, it is refused. They should be those of the
+    /// workers.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
         self
     }
 
@@ -236,6 +246,7 @@ impl Server {
             worker_problem: self.worker_problem,
             store_name: self.punctual.store().info().location,
             history: History::new(self.punctual.clone()),
+            retention: self.retention,
             readiness: Readiness::new(self.punctual.clone()),
             punctual: self.punctual,
             has_tls: tls.is_some(),

@@ -151,6 +151,18 @@ where
     write(Endpoint { method: Method::PUT, path, role, about }, handler)
 }
 
+/// A `PATCH` route: changes parts of a resource.
+pub(crate) fn patch<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize + JsonSchema + 'static,
+    F: Future<Output = Result<R, Problem>> + Send + 'static,
+    H: Fn(RequestContext, Q, B) -> F + Send + Sync + 'static,
+{
+    write(Endpoint { method: Method::PATCH, path, role, about }, handler)
+}
+
 /// A `DELETE` route: removes a resource.
 pub(crate) fn delete<Q, B, R, F, H>(path: &'static str, role: Role, about: &'static str, handler: H) -> Route
 where

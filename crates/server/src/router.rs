@@ -3,8 +3,8 @@
 use punctual_core::Role::{Admin, Enqueue, Read, Work};
 
 use crate::{
-    api::{jobs, locks, notifications, queues, reports, schedules, stream, tokens, work, workflows},
-    route::{Route, delete, get, listen, post, put},
+    api::{jobs, locks, notifications, queues, reports, schedules, server, stream, tokens, work, workflows},
+    route::{Route, delete, get, listen, patch, post, put},
     stream_protocol::Message,
 };
 
@@ -36,6 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         ),
         get("/v1/workflows", Read, "List workflows, latest first", workflows::list),
         get("/v1/workflows/{id}", Read, "A workflow with its jobs", workflows::show),
+        get("/v1/workflows/{id}/wait", Read, "Wait until a workflow has finished", workflows::wait),
         post("/v1/workflows/{id}/cancel", Admin, "Cancel the unfinished jobs of a workflow", workflows::cancel),
         post("/v1/workflows/{id}/retry", Admin, "Retry the failed jobs of a workflow", workflows::retry),
         // Schedules.
@@ -59,6 +60,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/queues/{name}/pause", Admin, "Pause a queue", queues::pause),
         post("/v1/queues/{name}/resume", Admin, "Resume a queue", queues::resume),
         put("/v1/queues/{name}/limits", Admin, "Set concurrency and rate limits of a queue", queues::set_limits),
+        patch("/v1/queues/{name}/limits", Admin, "Change some of the limits of a queue", queues::change_limits),
         put("/v1/queues/{name}/defaults", Admin, "Set the job defaults of a queue", queues::set_defaults),
         // Workers and locks.
         get("/v1/workers", Read, "List workers", work::workers),
@@ -96,9 +98,13 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/reports/pending", Read, "Unfinished jobs by user and name", reports::pending),
         get("/v1/reports/success", Read, "Outcomes by job name", reports::success),
         get("/v1/reports/durations", Read, "Durations and lateness of attempts", reports::durations),
+        get("/v1/reports/attempts", Read, "Count the attempts that ended in a period", reports::attempts),
         // Tokens.
         get("/v1/tokens", Admin, "Active tokens", tokens::list),
         post("/v1/tokens", Admin, "Create a token; its secret is shown once", tokens::create),
         delete("/v1/tokens/{id}", Admin, "Revoke a token, and its sessions", tokens::revoke),
+        // The server.
+        get("/v1/server", Read, "The version, the store and the clock of the server", server::show),
+        post("/v1/cleanup", Admin, "Run retention now", server::cleanup),
     ]
 }

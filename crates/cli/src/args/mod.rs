@@ -6,6 +6,7 @@ mod http;
 mod jobs;
 mod queues;
 mod schedules;
+mod server;
 mod workflows;
 
 use std::{path::PathBuf, time::Duration};
@@ -21,6 +22,7 @@ pub(crate) use self::{
     jobs::{Jobs, ListJobs, Selection},
     queues::{QueueConfig, Queues},
     schedules::{Backfill, ListSchedules, PutSchedule, Schedules},
+    server::{CA_FILE, CONTEXT, ContextCommand, SERVER, ServerArgs, TOKEN},
     workflows::{ListWorkflows, Workflows},
 };
 use crate::{
@@ -31,11 +33,14 @@ use crate::{
 /// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store unreachable, 5 refused.\n\
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store or server unreachable,\n\
+    5 refused.\n\
     The store is created by up, serve, work, migrate, and commands that add to it: enqueue, workflows submit,\n\
     schedules put, queues limit, queues defaults, tokens create, and the target of move.\n\
-    Settings: flags over PUNCTUAL_* over punctual.toml; `punctual config keys` lists them.\n\
+    Settings: flags over PUNCTUAL_* over punctual.toml over the current context; `punctual config keys` lists those\n\
+    of the file.\n\
     A variable with _FILE at its end, such as PUNCTUAL_STORE_FILE, names a file with the secret.\n\
+    Commands that administer work over HTTP, too, with the roles of the token: --server or --context.\n\
     PUNCTUAL_LOG=debug prints details, PUNCTUAL_LOG_FORMAT=json prints one JSON object per line.")]
 pub(crate) struct Cli {
     /// Store URL [default: sqlite:punctual.db]
@@ -58,6 +63,8 @@ pub(crate) struct Cli {
     /// Print one JSON document instead of text; errors too are JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -93,6 +100,9 @@ pub(crate) enum Command {
     /// Manage API tokens
     #[command(subcommand)]
     Tokens(TokensCommand),
+    /// Save servers and tokens under names, for --context
+    #[command(subcommand)]
+    Context(ContextCommand),
     /// Watch queues, rates, running and dead jobs in the terminal, with keys to pause, retry, cancel and open
     Top(Top),
     /// Count jobs by status and queue
@@ -151,6 +161,28 @@ impl Command {
                 | Self::Queues(Queues::Limit { .. } | Queues::Defaults { .. })
                 | Self::Tokens(TokensCommand::Create { .. })
         )
+    }
+
+    /// For a command that needs the store itself: its name, and why.
+    pub(crate) const fn of_store(&self) -> Option<(&'static str, &'static str)> {
+        const WORKS: &str = "runs jobs; workers of other machines use /v1/work";
+        const TABLES: &str = "reads and changes the tables of the store";
+        const FILE: &str = "reads and writes the file of the store";
+        const CREATES: &str = "creates databases or schemas beside the store";
+        Some(match self {
+            Self::Up(_) => ("up", WORKS),
+            Self::Serve(_) => ("serve", WORKS),
+            Self::Work(_) => ("work", WORKS),
+            Self::Migrate(_) => ("migrate", TABLES),
+            Self::Move(_) => ("move", TABLES),
+            Self::Backup(_) => ("backup", FILE),
+            Self::Restore(_) => ("restore", FILE),
+            Self::Doctor => ("doctor", TABLES),
+            Self::Bench(_) => ("bench", CREATES),
+            Self::Verify(_) => ("verify", CREATES),
+            Self::Tokens(TokensCommand::Open) => ("tokens open", "opens it to requests without a token"),
+            _ => return None,
+        })
     }
 
     /// Whether this is a worker process of another process, which has printed what people should know.

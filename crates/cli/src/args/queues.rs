@@ -1,9 +1,12 @@
 //! `punctual queues`.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use clap::{Args, Subcommand};
-use punctual::core::{Limits, Rate};
+use punctual::{
+    core::{Limits, Rate},
+    input::LimitChanges,
+};
 
 use super::OptionArgs;
 use crate::format::Span;
@@ -47,13 +50,13 @@ pub(crate) enum Queues {
         /// Queue name
         name: String,
         #[command(flatten)]
-        changes: LimitChanges,
+        changes: LimitArgs,
     },
 }
 
 /// What becomes of the limits of a queue.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct LimitChanges {
+pub(crate) struct LimitArgs {
     /// Maximum concurrent jobs of the queue
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     concurrency: Option<OrNone<u32>>,
@@ -77,20 +80,17 @@ pub(crate) struct LimitChanges {
     weights: Vec<(String, u32)>,
 }
 
-impl LimitChanges {
-    pub(crate) fn apply(&self, limits: &mut Limits) {
-        fn set<T: Copy>(limit: &mut Option<T>, change: Option<OrNone<T>>) {
-            *limit = change.map_or(*limit, |change| change.0);
+impl LimitArgs {
+    /// The changes: what is not given stays.
+    pub(crate) fn changes(&self) -> LimitChanges {
+        LimitChanges {
+            concurrency: self.concurrency.map(|limit| limit.0),
+            rate: self.rate.map(|limit| limit.0),
+            key_concurrency: self.key_concurrency.map(|limit| limit.0),
+            key_rate: self.key_rate.map(|limit| limit.0),
+            fair: (self.fair || self.no_fair).then_some(self.fair),
+            weights: self.weights.iter().cloned().collect(),
         }
-        set(&mut limits.concurrency, self.concurrency);
-        set(&mut limits.rate, self.rate);
-        set(&mut limits.key_concurrency, self.key_concurrency);
-        set(&mut limits.key_rate, self.key_rate);
-        if self.no_fair {
-            (limits.fair, limits.weights) = (false, BTreeMap::new());
-        }
-        limits.fair |= self.fair;
-        limits.weights.extend(self.weights.iter().cloned());
     }
 }
 

@@ -8,23 +8,25 @@ use std::{
 
 use anyhow::{Context, Result};
 use punctual::{
-    Enqueued, Json, ParentResults, Punctual, Status,
-    admin::JobView,
-    core::{limits, time::When},
+    Enqueued, Json, ParentResults, Status,
+    core::{limits, spec::DEFAULT_QUEUE, time::When},
     input::{JobInput, UniqueInput},
 };
 
 use crate::{
+    administer::Administer,
     args::{Cli, Enqueue},
     commands::file_defaults,
-    config::{Config, actor, parse_json},
+    config::{Config, parse_json},
     exit::Usage,
     output::{print_json, progress_bar},
-    traces,
+    target,
 };
 
 /// Maximum wait of `--wait`.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Maximum bytes of the lines in a batch: a server accepts twice as many.
+const BATCH_MAX_BYTES: usize = 16 << 20;
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
     match &args.file {
@@ -84,9 +86,10 @@ fn input(args: &Enqueue) -> Result<JobInput> {
 }
 
 async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
-    let draft = input(args)?.draft()?.created_by(actor());
-    let punctual = config.connect(cli).await?.continuing(traces::given());
-    let enqueued = punctual.enqueue(draft).await?;
+    let job = input(args)?;
+    job.clone().draft()?.check()?;
+    let admin = &*target::administer(cli, config).await?;
+    let enqueued = admin.enqueue(job.clone()).await?;
     if cli.json && !args.wait {
         return print_json(&enqueued);
     }
@@ -97,58 +100,48 @@ async fn one(cli: &Cli, config: &Config, args: &Enqueue) -> Result<()> {
         } else if enqueued.existing {
             eprintln!("already enqueued");
         }
-        warn_without_worker(&punctual, enqueued.id).await;
+        if !enqueued.existing {
+            warn_without_worker(admin, &job).await;
+        }
     }
     if !args.wait {
         return Ok(());
     }
-    let done = punctual.wait(enqueued.id, WAIT_MAX).await?;
+    let done = admin.wait(enqueued.id, WAIT_MAX).await?;
     if cli.json {
-        print_json(&JobView::of(&done))?;
+        print_json(&done.job)?;
     } else if let Some(result) = &done.result {
-        println!("{}", result.as_str());
+        println!("{result}");
     }
-    if done.status != Status::Succeeded {
-        let why = done.error.map(|fault| format!(": {fault}")).unwrap_or_default();
-        anyhow::bail!("{} is {}{why}", done.id, done.status);
+    if done.job.status != Status::Succeeded {
+        let why = done.job.error.map(|fault| format!(": {fault}")).unwrap_or_default();
+        anyhow::bail!("{} is {}{why}", done.job.id, done.job.status);
     }
     Ok(())
 }
 
 /// Warns if no live worker has a handler for the job. The job is accepted anyway, since such a worker may start later.
-async fn warn_without_worker(punctual: &Punctual, id: punctual::JobId) {
-    let (Ok(workers), Ok(job)) = (punctual.store().workers().await, punctual.job(id).await) else { return };
-    let now = punctual.store().now();
+/// A token that may only enqueue cannot know.
+async fn warn_without_worker(admin: &dyn Administer, job: &JobInput) {
+    let Ok(workers) = admin.workers().await else { return };
+    let (now, queue) = (admin.now(), job.queue.as_deref().unwrap_or(DEFAULT_QUEUE));
     let mut live = workers.iter().filter(|worker| punctual::admin::is_live(worker, now)).peekable();
-    if live.peek().is_some() && !live.any(|worker| worker.runs(&job.spec.queue, &job.spec.name)) {
-        eprintln!("note: no live worker handles `{}` in the queue `{}`", job.spec.name, job.spec.queue);
+    if live.peek().is_some() && !live.any(|worker| worker.runs(queue, &job.name)) {
+        eprintln!("note: no live worker handles `{}` in the queue `{queue}`", job.name);
     }
 }
 
 /// Enqueues the jobs of a file. All lines are checked before the first is stored, so that an invalid line stores
 /// nothing.
 async fn many(cli: &Cli, config: &Config, path: &Path, defaults: JobInput) -> Result<()> {
-    let lines = read_lines(path)?;
-    let drafts = lines.into_iter().map(|(number, text)| {
-        let line = file_defaults::parse(&text, &defaults)
-            .map_err(|problem| Usage(format!("line {number}, {problem}; nothing was enqueued")))?;
-        let draft = line.draft().with_context(|| format!("line {number}; nothing was enqueued"))?;
-        Ok((number, draft.created_by(actor())))
-    });
-    let drafts = drafts.collect::<Result<Vec<_>>>()?;
-    let punctual = config.connect(cli).await?.continuing(traces::given());
-    let mut jobs = Vec::with_capacity(drafts.len());
-    for (number, draft) in drafts {
-        let checked =
-            punctual.check_fresh([draft]).await.with_context(|| format!("line {number}; nothing was enqueued"))?;
-        jobs.extend(checked);
-    }
+    let batches = batches(read_lines(path)?, &defaults)?;
+    let admin = target::administer(cli, config).await?;
     let bar = progress_bar(cli.json);
-    bar.set_length(jobs.len() as u64);
+    bar.set_length(batches.iter().map(Vec::len).sum::<usize>() as u64);
     bar.set_message("enqueued");
     let (mut ids, mut all) = (Some(std::io::BufWriter::new(std::io::stdout())), Vec::new());
-    for batch in jobs.chunks(limits::BATCH_MAX_JOBS) {
-        let enqueued = punctual.store().enqueue(batch.to_vec()).await.map_err(punctual::Error::from)?;
+    for batch in batches {
+        let enqueued = admin.enqueue_all(batch).await?;
         bar.inc(enqueued.len() as u64);
         if cli.json {
             all.extend(enqueued);
@@ -161,6 +154,25 @@ async fn many(cli: &Cli, config: &Config, path: &Path, defaults: JobInput) -> Re
     bar.finish_and_clear();
     is_open(ids.as_mut().map_or(Ok(()), Write::flush))?;
     if cli.json { print_json(&serde_json::json!({ "jobs": all })) } else { Ok(()) }
+}
+
+/// Checks the lines and divides them into batches; fields that a line does not have are those of `defaults`.
+fn batches(lines: Vec<(usize, String)>, defaults: &JobInput) -> Result<Vec<Vec<JobInput>>> {
+    let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for (number, text) in lines {
+        let line = file_defaults::parse(&text, defaults)
+            .map_err(|problem| Usage(format!("line {number}, {problem}; nothing was enqueued")))?;
+        let refused = || format!("line {number}; nothing was enqueued");
+        line.clone().draft().and_then(|draft| draft.check()).with_context(refused)?;
+        if batch.len() == limits::BATCH_MAX_JOBS || bytes > BATCH_MAX_BYTES {
+            batches.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        bytes += text.len();
+        batch.push(line);
+    }
+    batches.push(batch);
+    Ok(batches.into_iter().filter(|batch| !batch.is_empty()).collect())
 }
 
 fn write_ids(out: &mut impl Write, enqueued: &[Enqueued]) -> std::io::Result<()> {

@@ -11,7 +11,10 @@ use punctual_server::{BoundAddress, RunningServer, Server, Tls};
 
 use tokio::time;
 
-use crate::args::{Listen, ListenArgs};
+use crate::{
+    args::{Listen, ListenArgs},
+    config::Config,
+};
 
 /// Maximum duration of requests under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -76,21 +79,20 @@ pub(crate) async fn start_probes(
     Ok(Some(server.start_on(address).await?))
 }
 
-/// Starts the server on its address, unless it is disabled.
-pub(crate) async fn start(
-    punctual: &Punctual,
-    address: Option<BoundAddress>,
-    args: &ListenArgs,
-    stats: WorkerStats,
-) -> Result<Option<RunningServer>> {
-    let Some(address) = address else { return Ok(None) };
+/// The server with its settings. A cleanup over HTTP uses the retention periods of the configuration.
+pub(crate) fn server(config: &Config, punctual: &Punctual, args: &ListenArgs, stats: WorkerStats) -> Server {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(certificate, key)| Tls { certificate, key });
+    let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
+    server.retention(config.retention()).metrics(move || stats.now().metrics())
+}
+
+/// Starts the server on its address, unless it is disabled.
+pub(crate) async fn start(server: Server, address: Option<BoundAddress>) -> Result<Option<RunningServer>> {
+    let Some(address) = address else { return Ok(None) };
     // Without a higher limit, fewer connections are possible; the system reports when the limit is reached.
     if let Err(error) = punctual_server::raise_file_limit() {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
-    let server = Server::new(punctual.clone()).tls(tls).insecure_http(args.insecure_http);
-    let server = server.metrics(move || stats.now().metrics());
     Ok(Some(server.start_on(address).await?))
 }
 

@@ -1,44 +1,42 @@
 //! `punctual jobs`: lists jobs, and acts on one or many.
 
-use std::{
-    io::{IsTerminal, Write},
-    ops::ControlFlow,
-};
+use std::io::{IsTerminal, Write};
 
 use anyhow::{Context as _, Result};
 use punctual::{
-    Admin, Error, Filter, JobId, Page, Punctual, Verb,
+    Filter, JobId, Page, Verb,
     admin::{BulkDone, JobView, Preview, Ran},
     core::limits,
 };
 use serde_json::json;
 
 use crate::{
+    administer::Administer,
     args::{Cli, Jobs, ListJobs, Selection},
     commands::show,
-    config::{Config, actor},
+    config::Config,
     exit::Usage,
     format::{self, DIM},
     output::{Results, print_json, progress_bar},
     table::{Cell, Table},
+    target,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Jobs) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
-        Jobs::List(args) => list(cli, &punctual, &admin, args).await,
-        Jobs::Show { id } => show::run(cli, &punctual, &admin, *id).await,
-        Jobs::Explain { id } => explain(cli, &admin, *id).await,
-        Jobs::Retry(selection) => act(cli, &punctual, Verb::Retry, selection).await,
-        Jobs::Cancel(selection) => act(cli, &punctual, Verb::Cancel, selection).await,
-        Jobs::Delete(selection) => act(cli, &punctual, Verb::Delete, selection).await,
-        Jobs::Run(selection) => act(cli, &punctual, Verb::RunNow, selection).await,
+        Jobs::List(args) => list(cli, admin, args).await,
+        Jobs::Show { id } => show::run(cli, admin, *id).await,
+        Jobs::Explain { id } => explain(cli, admin, *id).await,
+        Jobs::Retry(selection) => act(cli, admin, Verb::Retry, selection).await,
+        Jobs::Cancel(selection) => act(cli, admin, Verb::Cancel, selection).await,
+        Jobs::Delete(selection) => act(cli, admin, Verb::Delete, selection).await,
+        Jobs::Run(selection) => act(cli, admin, Verb::RunNow, selection).await,
     }
 }
 
 /// Prints why a job is not running: one line per reason, with the advice below it.
-async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
+async fn explain(cli: &Cli, admin: &dyn Administer, id: JobId) -> Result<()> {
     let explanation = admin.explain(id).await?;
     if cli.json {
         return print_json(&explanation);
@@ -55,8 +53,8 @@ async fn explain(cli: &Cli, admin: &Admin, id: JobId) -> Result<()> {
 }
 
 /// Lists jobs. A page of the store may be short although more jobs follow; pages are read until the list is full.
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) -> Result<()> {
-    let (wanted, filter) = (args.limit, args.filter.filter(punctual.store().now()));
+async fn list(cli: &Cli, admin: &dyn Administer, args: &ListJobs) -> Result<()> {
+    let (wanted, filter) = (args.limit, args.filter.filter(admin.now()));
     let mut page = Page { limit: wanted.min(limits::PAGE_MAX_JOBS), after: args.after.clone() };
     let mut jobs = Vec::new();
     let next = loop {
@@ -77,7 +75,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListJobs) ->
         );
         return Ok(());
     }
-    print_jobs(&jobs, punctual.store().now());
+    print_jobs(&jobs, admin.now());
     if let Some(next) = next {
         anstream::println!("{DIM}more: punctual jobs list --after {next}{DIM:#}");
     }
@@ -106,18 +104,18 @@ pub(crate) fn print_jobs(jobs: &[JobView], now: punctual::Timestamp) {
     table.print();
 }
 
-async fn act(cli: &Cli, punctual: &Punctual, verb: Verb, selection: &Selection) -> Result<()> {
-    let filter = selection.filter.filter(punctual.store().now());
+async fn act(cli: &Cli, admin: &dyn Administer, verb: Verb, selection: &Selection) -> Result<()> {
+    let filter = selection.filter.filter(admin.now());
     match (selection.ids.is_empty(), filter == Filter::default()) {
         (true, true) => Err(Usage(format!("name the jobs to {verb}, or a filter such as --status or --name")).into()),
-        (true, false) => act_on_many(cli, punctual, BulkChange { verb, filter }, selection).await,
-        (false, true) => act_on_each(cli, &punctual.admin(actor()), verb, selection).await,
+        (true, false) => act_on_many(cli, admin, BulkChange { verb, filter }, selection).await,
+        (false, true) => act_on_each(cli, admin, verb, selection).await,
         (false, false) => Err(Usage("name jobs or a filter, not both".into()).into()),
     }
 }
 
 /// Acts on every job, even after an error; the first error decides the exit code.
-async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection) -> Result<()> {
+async fn act_on_each(cli: &Cli, admin: &dyn Administer, verb: Verb, selection: &Selection) -> Result<()> {
     let (mut results, mut first_error) = (Results::new(cli.json, "jobs"), None);
     for id in &selection.ids {
         let result = match verb {
@@ -141,7 +139,7 @@ async fn act_on_each(cli: &Cli, admin: &Admin, verb: Verb, selection: &Selection
             }
         }
     }
-    results.end(first_error.map_or(Ok(()), |error: Error| Err(error.into())))
+    results.end(first_error.map_or(Ok(()), Err))
 }
 
 /// A change of all jobs that match a filter.
@@ -150,23 +148,20 @@ struct BulkChange {
     filter: Filter,
 }
 
-async fn act_on_many(cli: &Cli, punctual: &Punctual, change: BulkChange, selection: &Selection) -> Result<()> {
-    let (BulkChange { verb, filter }, admin) = (change, punctual.admin(actor()));
+async fn act_on_many(cli: &Cli, admin: &dyn Administer, change: BulkChange, selection: &Selection) -> Result<()> {
+    let BulkChange { verb, filter } = change;
     let preview = admin.preview(verb, filter.clone()).await?;
     if selection.dry_run {
-        return if cli.json { print_json(&preview) } else { print_preview(&preview, verb, punctual.store().now()) };
+        return if cli.json { print_json(&preview) } else { print_preview(&preview, verb, admin.now()) };
     }
     if preview.count > 0 && !selection.yes {
-        confirm(cli, &preview, verb, punctual.store().now())?;
+        confirm(cli, &preview, verb, admin.now())?;
     }
     let bar = progress_bar(cli.json);
     bar.set_length(preview.count);
     bar.set_message(verb.to_string());
-    let show = |done: BulkDone| {
-        bar.set_position(done.changed + done.skipped);
-        ControlFlow::Continue(())
-    };
-    let done = admin.bulk(verb, filter, show).await?;
+    let mut show = |done: BulkDone| bar.set_position(done.changed + done.skipped);
+    let done = admin.bulk(verb, filter, &mut show).await?;
     bar.finish_and_clear();
     if cli.json {
         return print_json(&done);

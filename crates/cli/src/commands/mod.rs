@@ -6,6 +6,7 @@ mod bench;
 mod bootstrap;
 mod cleanup;
 mod config;
+mod context;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -44,7 +45,7 @@ use crate::{
     args::{Cli, Command, WorkersCommand},
     config::Config,
     output::{print_document, print_json},
-    top, traces,
+    target, top, traces,
 };
 
 /// Runs the command.
@@ -53,6 +54,9 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         return config::run(&cli, command);
     }
     let config = Config::read(&cli)?;
+    if let Some(reason) = cli.command.of_store() {
+        target::require_store(&cli, &config, reason)?;
+    }
     match &cli.command {
         Command::Up(args) => up::run(&cli, &config, args).await?,
         Command::Serve(args) => serve::run(&cli, &config, args).await?,
@@ -65,6 +69,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Workers(WorkersCommand::List) => workers::run(&cli, &config).await?,
         Command::Locks(args) => locks::run(&cli, &config, args).await?,
         Command::Tokens(args) => tokens::run(&cli, &config, args).await?,
+        Command::Context(args) => context::run(&cli, args)?,
         Command::Top(args) => top::run(&cli, &config, args).await?,
         Command::Stats => stats::run(&cli, &config).await?,
         Command::Report(args) => report::run(&cli, &config, args).await?,

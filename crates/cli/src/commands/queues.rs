@@ -2,39 +2,40 @@
 
 use anyhow::Result;
 use punctual::{
-    Admin, Punctual, Status, Timestamp,
+    Status, Timestamp,
     admin::{QueueDetail, QueueView},
-    core::{Limits, QueueSettings},
+    core::Limits,
     input::defaults_in_words,
 };
 use serde_json::json;
 
 use crate::{
+    administer::Administer,
     args::{Cli, Queues},
-    config::{Config, actor},
+    config::Config,
     exit::NotFound,
     format::{self, BOLD, DIM, status_style},
     output::{Results, print_json, print_result},
     table::{Cell, Table},
+    target,
     text::{self, Line},
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
-        Queues::List => list(cli, &admin).await,
-        Queues::Show { name } => show(cli, &punctual, &admin, name).await,
-        Queues::Pause { queues } => set_paused(cli, &admin, queues, true).await,
-        Queues::Resume { queues } => set_paused(cli, &admin, queues, false).await,
+        Queues::List => list(cli, admin).await,
+        Queues::Show { name } => show(cli, admin, name).await,
+        Queues::Pause { queues } => set_paused(cli, admin, queues, true).await,
+        Queues::Resume { queues } => set_paused(cli, admin, queues, false).await,
         Queues::Defaults { name, defaults } => {
-            admin.set_queue_defaults(name, defaults.clone().input().defaults()?).await?;
+            admin.set_queue_defaults(name, defaults.clone().input()).await?;
             let queue = admin.queue(name).await?.queue;
             let defaults = defaults_in_words(&queue.settings.defaults).unwrap_or_else(|| "no defaults".to_owned());
             print_result(cli.json, &queue, &format!("{name}: {defaults}"))
         }
         Queues::Limit { name, changes } => {
-            admin.change_queue_limits(name, |limits| changes.apply(limits)).await?;
+            admin.change_queue_limits(name, changes.changes()).await?;
             let queue = admin.queue(name).await?.queue;
             let limits = limits_in_words(&queue.settings.limits).unwrap_or_else(|| "no limits".to_owned());
             print_result(cli.json, &queue, &format!("{name}: {limits}"))
@@ -42,7 +43,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Queues) -> Result<()>
     }
 }
 
-async fn set_paused(cli: &Cli, admin: &Admin, queues: &[String], paused: bool) -> Result<()> {
+async fn set_paused(cli: &Cli, admin: &dyn Administer, queues: &[String], paused: bool) -> Result<()> {
     let (names, mut results) = (named(admin, queues).await?, Results::new(cli.json, "queues"));
     let done = async {
         for name in names {
@@ -61,7 +62,7 @@ async fn set_paused(cli: &Cli, admin: &Admin, queues: &[String], paused: bool) -
 }
 
 /// The named queues; a pattern is replaced by the existing queues that match it.
-async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
+async fn named(admin: &dyn Administer, patterns: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for pattern in patterns {
         if !pattern.contains(['*', '?']) {
@@ -78,7 +79,7 @@ async fn named(admin: &Admin, patterns: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
+async fn list(cli: &Cli, admin: &dyn Administer) -> Result<()> {
     let queues = admin.queues().await?;
     if cli.json {
         return print_json(&json!({ "queues": queues }));
@@ -105,7 +106,7 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
         let count = |status: Status| Cell::number(queue.jobs.get(&status).copied().unwrap_or(0));
         table.row([
             Cell::new(queue.name.clone()),
-            state(&queue.settings),
+            state(queue),
             count(Status::Waiting),
             count(Status::Scheduled),
             count(Status::Queued),
@@ -122,8 +123,8 @@ async fn list(cli: &Cli, admin: &Admin) -> Result<()> {
 }
 
 /// The state of a queue: a dot and a word, in the colour of the most similar job status.
-pub(crate) fn state(settings: &QueueSettings) -> Cell {
-    let text = state_in_words(settings);
+pub(crate) fn state(queue: &QueueView) -> Cell {
+    let text = state_in_words(queue);
     let like = match text {
         "unreadable" => Status::Dead,
         "paused" => Status::Cancelled,
@@ -132,27 +133,29 @@ pub(crate) fn state(settings: &QueueSettings) -> Cell {
     Cell::new(format!("● {text}")).style(status_style(like))
 }
 
-fn state_in_words(settings: &QueueSettings) -> &'static str {
-    match settings {
-        QueueSettings { unreadable: Some(_), .. } => "unreadable",
-        QueueSettings { paused: true, .. } => "paused",
+fn state_in_words(queue: &QueueView) -> &'static str {
+    match queue {
+        QueueView { problem: Some(_), .. } => "unreadable",
+        queue if queue.settings.paused => "paused",
         _ => "on",
     }
 }
 
-async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
+async fn show(cli: &Cli, admin: &dyn Administer, name: &str) -> Result<()> {
     let detail = admin.queue(name).await?;
     if cli.json {
         return print_json(&detail);
     }
-    text::print(&history(&detail, punctual.store().now()));
+    text::print(&history(&detail, admin.now()));
     Ok(())
 }
 
 /// The details of a queue, line by line.
 pub(crate) fn history(detail: &QueueDetail, now: Timestamp) -> Vec<Line> {
-    let QueueView { name, settings, jobs, workers } = &detail.queue;
-    let mut rows = vec![("state", state_in_words(settings).to_owned()), ("workers", format::number(*workers))];
+    let QueueView { name, settings, problem, jobs, workers } = &detail.queue;
+    let state = state_in_words(&detail.queue).to_owned();
+    let mut rows = vec![("state", state), ("workers", format::number(*workers))];
+    rows.extend(problem.clone().map(|problem| ("problem", problem)));
     rows.extend(jobs.iter().map(|(status, count)| (status.as_str(), format::number(*count))));
     rows.extend(limits_in_words(&settings.limits).map(|limits| ("limits", limits)));
     rows.extend(defaults_in_words(&settings.defaults).map(|defaults| ("defaults", defaults)));

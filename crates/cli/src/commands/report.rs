@@ -1,23 +1,23 @@
 //! `punctual report`: reports on many jobs.
 
 use anyhow::Result;
-use punctual::{Admin, Punctual, Timestamp};
 use serde_json::json;
 
 use crate::{
+    administer::{Administer, Bounds},
     args::{Cli, Period, Report},
     commands::jobs::print_jobs,
-    config::{Config, actor},
+    config::Config,
     format::{self, DIM},
     output::print_json,
     table::{Cell, Table},
+    target,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Report) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
-        Report::Failures(period) => failures(cli, &punctual, &admin, bounds(&punctual, period)).await,
+        Report::Failures(period) => failures(cli, admin, bounds(admin, period)).await,
         Report::Stuck { longer_than } => {
             let stuck = admin.stuck(longer_than.0).await?;
             if cli.json {
@@ -26,17 +26,17 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Report) -> Result<()>
             if stuck.is_empty() {
                 return nothing("no long-running jobs");
             }
-            print_jobs(&stuck, punctual.store().now());
+            print_jobs(&stuck, admin.now());
             Ok(())
         }
-        Report::Pending => pending(cli, &admin).await,
-        Report::Success(period) => success(cli, &admin, bounds(&punctual, period)).await,
-        Report::Durations(period) => durations(cli, &admin, bounds(&punctual, period)).await,
+        Report::Pending => pending(cli, admin).await,
+        Report::Success(period) => success(cli, admin, bounds(admin, period)).await,
+        Report::Durations(period) => durations(cli, admin, bounds(admin, period)).await,
     }
 }
 
-fn bounds(punctual: &Punctual, period: &Period) -> (Timestamp, Timestamp) {
-    let now = punctual.store().now();
+fn bounds(admin: &dyn Administer, period: &Period) -> Bounds {
+    let now = admin.now();
     (period.since.from(now), period.until.from(now))
 }
 
@@ -45,8 +45,8 @@ fn nothing(what: &str) -> Result<()> {
     Ok(())
 }
 
-async fn failures(cli: &Cli, punctual: &Punctual, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
-    let report = admin.failures(since, until).await?;
+async fn failures(cli: &Cli, admin: &dyn Administer, bounds: Bounds) -> Result<()> {
+    let report = admin.failures(bounds).await?;
     if cli.json {
         let by_name: Vec<_> =
             report.by_name.iter().map(|(name, count)| json!({"name": name, "count": count})).collect();
@@ -61,11 +61,11 @@ async fn failures(cli: &Cli, punctual: &Punctual, admin: &Admin, (since, until):
     }
     table.print();
     println!();
-    print_jobs(&report.latest, punctual.store().now());
+    print_jobs(&report.latest, admin.now());
     Ok(())
 }
 
-async fn pending(cli: &Cli, admin: &Admin) -> Result<()> {
+async fn pending(cli: &Cli, admin: &dyn Administer) -> Result<()> {
     let rows = admin.pending().await?;
     if cli.json {
         return print_json(&json!({ "pending": rows }));
@@ -81,8 +81,8 @@ async fn pending(cli: &Cli, admin: &Admin) -> Result<()> {
     Ok(())
 }
 
-async fn success(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
-    let rows = admin.success_rates(since, until).await?;
+async fn success(cli: &Cli, admin: &dyn Administer, bounds: Bounds) -> Result<()> {
+    let rows = admin.success_rates(bounds).await?;
     if cli.json {
         return print_json(&json!({ "names": rows }));
     }
@@ -103,8 +103,8 @@ async fn success(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp
     Ok(())
 }
 
-async fn durations(cli: &Cli, admin: &Admin, (since, until): (Timestamp, Timestamp)) -> Result<()> {
-    let rows = admin.durations(since, until).await?;
+async fn durations(cli: &Cli, admin: &dyn Administer, bounds: Bounds) -> Result<()> {
+    let rows = admin.durations(bounds).await?;
     if cli.json {
         return print_json(&json!({ "names": rows }));
     }

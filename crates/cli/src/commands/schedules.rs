@@ -3,20 +3,21 @@
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use punctual::{
-    Admin, Draft, Error, Punctual, Recurring, Status, Timestamp,
+    Draft, Error, Recurring, Status, Timestamp,
     admin::{Put, ScheduleView},
     core::{Clock, Invalid, SystemClock, limits},
 };
 use serde_json::json;
 
 use crate::{
+    administer::Administer,
     args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
-    config::{Config, actor},
+    config::Config,
     exit::Refusal,
     format::{self, BOLD, DIM, status_style},
     output::{Results, print_json, print_result},
     table::{Cell, Table},
-    text,
+    target, text,
 };
 
 /// Number of next runs that `show` prints.
@@ -27,37 +28,36 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Schedules) -> Result<
         let now = SystemClock.now();
         return preview(cli, zone, &runs_of(cron, zone, *count, now)?, now);
     }
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
-        Schedules::List(args) => list(cli, &punctual, &admin, args).await,
-        Schedules::Show { name } => show(cli, &punctual, &admin, name).await,
-        Schedules::Put(args) => put(cli, &punctual, &admin, args).await,
+        Schedules::List(args) => list(cli, admin, args).await,
+        Schedules::Show { name } => show(cli, admin, name).await,
+        Schedules::Put(args) => put(cli, admin, args).await,
         Schedules::Pause { names } => {
             let mut results = Results::new(cli.json, "schedules");
-            let done = pause(&admin, names, &mut results).await;
+            let done = pause(admin, names, &mut results).await;
             results.end(done)
         }
         Schedules::Resume { names } => {
             let mut results = Results::new(cli.json, "schedules");
-            let done = resume(&punctual, &admin, names, &mut results).await;
+            let done = resume(admin, names, &mut results).await;
             results.end(done)
         }
         Schedules::Trigger { name } => {
             let id = admin.trigger_schedule(name).await?;
             print_result(cli.json, &json!({ "job": id }), &id.to_string())
         }
-        Schedules::Backfill(args) => backfill(cli, &punctual, &admin, args).await,
+        Schedules::Backfill(args) => backfill(cli, admin, args).await,
         Schedules::Preview { name, count, .. } => {
             let detail = admin.schedule(name.as_deref().unwrap_or_default(), *count).await?;
             if let Some(problem) = detail.schedule.problem {
                 return Err(broken(&detail.schedule.name, &problem));
             }
-            preview(cli, &detail.schedule.zone, &detail.upcoming, punctual.store().now())
+            preview(cli, &detail.schedule.zone, &detail.upcoming, admin.now())
         }
         Schedules::Delete { names } => {
             let mut results = Results::new(cli.json, "schedules");
-            let done = delete(cli, &admin, names, &mut results).await;
+            let done = delete(cli, admin, names, &mut results).await;
             results.end(done)
         }
     }
@@ -70,16 +70,16 @@ fn broken(name: &str, problem: &str) -> anyhow::Error {
 }
 
 /// An error of an action that evaluates a stored schedule.
-fn of_stored(name: &str, error: Error) -> anyhow::Error {
-    match &error {
-        Error::Invalid(invalid) if ["cron", "zone", "definition"].contains(&invalid.field) => {
+fn of_stored(name: &str, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(Error::Invalid(invalid)) if ["cron", "zone", "definition"].contains(&invalid.field) => {
             broken(name, &invalid.to_string())
         }
-        _ => error.into(),
+        _ => error,
     }
 }
 
-async fn pause(admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+async fn pause(admin: &dyn Administer, names: &[String], results: &mut Results) -> Result<()> {
     for name in names {
         admin.pause_schedule(name).await?;
         results.add(json!({"name": name, "enabled": false}), &format!("{name} paused"));
@@ -87,17 +87,17 @@ async fn pause(admin: &Admin, names: &[String], results: &mut Results) -> Result
     Ok(())
 }
 
-async fn resume(punctual: &Punctual, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+async fn resume(admin: &dyn Administer, names: &[String], results: &mut Results) -> Result<()> {
     for name in names {
         admin.resume_schedule(name).await.map_err(|error| of_stored(name, error))?;
         let next = admin.schedule(name, 0).await?.schedule.next_run_at;
-        let text = format!("{name} resumed; next run {}", next_in_words(next, punctual.store().now()));
+        let text = format!("{name} resumed; next run {}", next_in_words(next, admin.now()));
         results.add(json!({"name": name, "enabled": true, "next_run_at": next}), &text);
     }
     Ok(())
 }
 
-async fn delete(cli: &Cli, admin: &Admin, names: &[String], results: &mut Results) -> Result<()> {
+async fn delete(cli: &Cli, admin: &dyn Administer, names: &[String], results: &mut Results) -> Result<()> {
     for name in names {
         let owner = admin.schedule(name, 0).await.ok().and_then(|detail| detail.schedule.owner);
         admin.delete_schedule(name).await?;
@@ -109,7 +109,7 @@ async fn delete(cli: &Cli, admin: &Admin, names: &[String], results: &mut Result
     Ok(())
 }
 
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedules) -> Result<()> {
+async fn list(cli: &Cli, admin: &dyn Administer, args: &ListSchedules) -> Result<()> {
     let page = admin.schedules(args.after.clone(), args.limit).await?;
     if cli.json {
         return print_json(&page);
@@ -118,7 +118,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListSchedule
         anstream::println!("{DIM}no schedules; add one with: punctual schedules put NAME \"0 2 * * *\" JOB{DIM:#}");
         return Ok(());
     }
-    let now = punctual.store().now();
+    let now = admin.now();
     let mut table = Table::new(["NAME", "STATE", "CRON", "DESCRIPTION", "ZONE", "JOB", "LAST RUN", "NEXT RUN", "AT"])
         .optional(&["AT", "LAST RUN", "DESCRIPTION", "ZONE", "JOB"]);
     for schedule in page.schedules {
@@ -166,12 +166,12 @@ fn next_in_words(next: Option<Timestamp>, now: Timestamp) -> String {
     next.map_or_else(|| "none".to_owned(), |at| format!("{}, {}", format::relative(at, now), minute(at)))
 }
 
-async fn show(cli: &Cli, punctual: &Punctual, admin: &Admin, name: &str) -> Result<()> {
+async fn show(cli: &Cli, admin: &dyn Administer, name: &str) -> Result<()> {
     let detail = admin.schedule(name, SHOWN_RUNS).await?;
     if cli.json {
         return print_json(&detail);
     }
-    let (now, schedule) = (punctual.store().now(), &detail.schedule);
+    let (now, schedule) = (admin.now(), &detail.schedule);
     anstream::println!("{BOLD}{}{BOLD:#}  {}", schedule.name, schedule.id);
     anstream::println!("{}\n", sentence(schedule, now));
     let rows = [
@@ -231,9 +231,9 @@ fn sentence(schedule: &ScheduleView, now: Timestamp) -> String {
     }
 }
 
-async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &PutSchedule) -> Result<()> {
+async fn put(cli: &Cli, admin: &dyn Administer, args: &PutSchedule) -> Result<()> {
     let PutSchedule { name, schedule } = args;
-    let put = admin.put_schedule(schedule.clone().recurring(name)?).await?;
+    let put = admin.put_schedule(name, schedule.clone().input()).await?;
     let view = admin.schedule(name, 0).await?.schedule;
     if cli.json {
         return print_json(&json!({ "put": put, "schedule": view }));
@@ -243,22 +243,22 @@ async fn put(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &PutSchedule) 
         Put::Changed => "changed",
         Put::Unchanged => "unchanged",
     };
-    println!("{name} {done}: {}; next run {}", when(&view), next_in_words(view.next_run_at, punctual.store().now()));
+    println!("{name} {done}: {}; next run {}", when(&view), next_in_words(view.next_run_at, admin.now()));
     Ok(())
 }
 
-async fn backfill(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &Backfill) -> Result<()> {
-    let (name, now) = (&args.name, punctual.store().now());
-    let (since, until) = (args.since.from(now), args.until.from(now));
+async fn backfill(cli: &Cli, admin: &dyn Administer, args: &Backfill) -> Result<()> {
+    let (name, now) = (&args.name, admin.now());
+    let bounds = (args.since.from(now), args.until.from(now));
     if args.dry_run {
-        let runs = admin.preview_backfill(name, since, until).await.map_err(|error| of_stored(name, error))?;
+        let runs = admin.preview_backfill(name, bounds).await.map_err(|error| of_stored(name, error))?;
         if cli.json {
             return print_json(&json!({ "occurrences": runs }));
         }
         runs.iter().for_each(|at| println!("{}", minute(*at)));
         return Ok(());
     }
-    let filled = admin.backfill_schedule(name, since, until).await.map_err(|error| of_stored(name, error))?;
+    let filled = admin.backfill_schedule(name, bounds).await.map_err(|error| of_stored(name, error))?;
     if cli.json {
         return print_json(&filled);
     }

@@ -32,7 +32,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Serve) -> Result<()> 
     let mut stop_signal = pin!(stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
     let stats = WorkerStats::default();
-    let server = http::start(&punctual, address, &args.http, stats.clone()).await?;
+    let server = http::server(config, &punctual, &args.http, stats.clone());
+    let server = http::start(server, address).await?;
     if let Some(server) = &server {
         eprintln!("listening on {}", server.url());
     }

@@ -3,12 +3,13 @@
 use anstyle::Style;
 use anyhow::Result;
 use punctual::{
-    Admin, JobId, Punctual, Status, Timestamp,
+    JobId, Status, Timestamp,
     admin::{JobDetail, JobView},
     core::{LogLevel, Relative},
 };
 
 use crate::{
+    administer::Administer,
     args::Cli,
     format::{self, BOLD, DIM, status_style},
     output::print_json,
@@ -16,12 +17,12 @@ use crate::{
     text::{self, Line},
 };
 
-pub(crate) async fn run(cli: &Cli, punctual: &Punctual, admin: &Admin, id: JobId) -> Result<()> {
+pub(crate) async fn run(cli: &Cli, admin: &dyn Administer, id: JobId) -> Result<()> {
     let detail = admin.job(id).await?;
     if cli.json {
         return print_json(&detail);
     }
-    text::print(&history(&detail, punctual.store().now()));
+    text::print(&history(&detail, admin.now()));
     Ok(())
 }
 
@@ -111,7 +112,7 @@ fn facts(detail: &JobDetail) -> Vec<Line> {
         ("worker", job.worker_id.map(|id| id.to_string())),
         ("metadata", job.metadata.as_ref().map(ToString::to_string)),
         ("payload", Some(job.payload_preview.to_string())),
-        ("result", job.result_preview.as_ref().map(ToString::to_string)),
+        ("result", job.result_preview.as_ref().filter(|result| !result.is_null()).map(ToString::to_string)),
         ("error", job.error.as_ref().map(ToString::to_string)),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));

@@ -5,10 +5,11 @@ use punctual::Status;
 
 use crate::{
     args::Cli,
-    config::{Config, actor},
+    config::Config,
     format::{self, DIM},
     output::print_json,
     table::{Cell, Table},
+    target,
 };
 
 /// The status columns of the table by queue.
@@ -16,8 +17,7 @@ const SHOWN: [Status; 6] =
     [Status::Scheduled, Status::Queued, Status::Processing, Status::Retrying, Status::Succeeded, Status::Dead];
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let overview = punctual.admin(actor()).overview().await?;
+    let overview = target::administer(cli, config).await?.overview().await?;
     if cli.json {
         return print_json(&overview);
     }

@@ -6,19 +6,19 @@ use serde_json::json;
 
 use crate::{
     args::{Cli, TokensCommand},
-    config::{Config, actor},
+    config::Config,
     exit::NotFound,
     format::{self, DIM},
     output::{print_json, print_result},
     table::{Cell, Table},
+    target,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = target::administer(cli, config).await?;
     match args {
         TokensCommand::Create { name, roles, expires } => {
-            let created = admin.create_token(name, roles.iter().copied(), expires.map(|span| span.0)).await?;
+            let created = admin.create_token(name, roles, expires.map(|span| span.0)).await?;
             if cli.json {
                 return print_json(&created);
             }
@@ -38,7 +38,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &TokensCommand) -> Res
                 anstream::println!("{DIM}{how}; create one with punctual tokens create NAME --role admin{DIM:#}");
                 return Ok(());
             }
-            let now = punctual.store().now();
+            let now = admin.now();
             let mut table = Table::new(["ID", "NAME", "ROLES", "CREATED", "BY", "EXPIRES"]);
             for token in tokens {
                 let roles: Vec<_> = token.roles.iter().map(|role| role.as_str()).collect();

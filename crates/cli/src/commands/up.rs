@@ -29,7 +29,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Up) -> Result<()> {
     let mut stop_signal = pin!(work::stop_signal()?);
     // The server starts first, so that health probes report what is waited for.
     let stats = WorkerStats::default();
-    let server = http::start(&punctual, address, &args.http, stats.clone()).await?;
+    let server = http::server(config, &punctual, &args.http, stats.clone());
+    let server = http::start(server, address).await?;
     let make = async || {
         config.prepare(&punctual).await?;
         let workers = match args.workers {

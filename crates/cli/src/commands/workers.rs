@@ -6,15 +6,16 @@ use serde_json::json;
 
 use crate::{
     args::Cli,
-    config::{Config, actor},
+    config::Config,
     format::{self, DIM},
     output::print_json,
     table::{Cell, Table},
+    target,
 };
 
 pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
-    let punctual = config.connect(cli).await?;
-    let workers = punctual.admin(actor()).workers().await?;
+    let admin = target::administer(cli, config).await?;
+    let workers = admin.workers().await?;
     if cli.json {
         return print_json(&json!({ "workers": workers }));
     }
@@ -22,7 +23,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config) -> Result<()> {
         anstream::println!("{DIM}no workers; start one with: punctual work{DIM:#}");
         return Ok(());
     }
-    let now = punctual.store().now();
+    let now = admin.now();
     let mut table = Table::new(["ID", "HOST", "PID", "QUEUES", "RUNNING", "SLOTS", "STARTED", "LAST SEEN"])
         .optional(&["STARTED", "SLOTS", "PID", "QUEUES"]);
     for worker in workers {

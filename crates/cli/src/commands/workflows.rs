@@ -4,7 +4,7 @@ use std::{collections::HashMap, io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use punctual::{
-    Admin, JobId, Punctual, Status, Timestamp, Workflow, WorkflowId,
+    JobId, Status, Timestamp, WorkflowId,
     admin::{self, WorkflowDetail, WorkflowView},
     core::{Node, WorkflowStatus},
     input::WorkflowInput,
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tracing::Instrument;
 
 use crate::{
+    administer::Administer,
     args::{Cli, ListWorkflows, Workflows},
     config::{Config, actor},
     exit::Usage,
@@ -21,7 +22,7 @@ use crate::{
     output::{Results, print_document, print_json, print_result},
     parse_errors,
     table::{Cell, Table},
-    text, traces,
+    target, text, traces,
 };
 
 /// Maximum wait of `--wait`.
@@ -32,35 +33,34 @@ const SHOWN_JOBS: usize = 200;
 pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<()> {
     if let Workflows::Submit { file, wait } = args {
         let workflow = read(file)?;
-        let punctual = config.connect(cli).await?.continuing(traces::given());
-        return submit(cli, &punctual, workflow, *wait).instrument(traces::span()).await;
+        let admin = target::administer(cli, config).await?;
+        return submit(cli, &*admin, workflow, *wait).instrument(traces::span()).await;
     }
-    let punctual = config.connect(cli).await?;
-    let admin = punctual.admin(actor());
+    let admin = &*target::administer(cli, config).await?;
     match args {
         Workflows::Submit { .. } => Ok(()),
-        Workflows::List(args) => list(cli, &punctual, &admin, args).await,
+        Workflows::List(args) => list(cli, admin, args).await,
         Workflows::Show { id, graph, dot, svg } => {
             let detail = admin.workflow(*id).await?;
             if dot.is_some() || svg.is_some() {
                 return draw(cli, &detail, dot.as_deref(), svg.as_deref());
             }
-            show(cli, &detail, punctual.store().now(), *graph)
+            show(cli, &detail, admin.now(), *graph)
         }
         Workflows::Cancel { ids, reason } => {
             let mut results = Results::new(cli.json, "workflows");
-            let done = cancel(&admin, ids, reason.as_ref(), &mut results).await;
+            let done = cancel(admin, ids, reason.as_ref(), &mut results).await;
             results.end(done)
         }
         Workflows::Retry { ids } => {
             let mut results = Results::new(cli.json, "workflows");
-            let done = retry(&admin, ids, &mut results).await;
+            let done = retry(admin, ids, &mut results).await;
             results.end(done)
         }
     }
 }
 
-async fn cancel(admin: &Admin, ids: &[WorkflowId], reason: Option<&String>, results: &mut Results) -> Result<()> {
+async fn cancel(admin: &dyn Administer, ids: &[WorkflowId], reason: Option<&String>, results: &mut Results) -> Result<()> {
     for id in ids {
         let jobs = admin.cancel_workflow(*id, reason.cloned()).await?;
         results.add(json!({"id": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"));
@@ -68,7 +68,7 @@ async fn cancel(admin: &Admin, ids: &[WorkflowId], reason: Option<&String>, resu
     Ok(())
 }
 
-async fn retry(admin: &Admin, ids: &[WorkflowId], results: &mut Results) -> Result<()> {
+async fn retry(admin: &dyn Administer, ids: &[WorkflowId], results: &mut Results) -> Result<()> {
     for id in ids {
         let done = admin.retry_workflow(*id).await?;
         let text = format!("{id}: {} dead jobs retried, {} jobs enqueued again", done.retried, done.renewed);
@@ -77,7 +77,7 @@ async fn retry(admin: &Admin, ids: &[WorkflowId], results: &mut Results) -> Resu
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Workflow> {
+fn read(path: &Path) -> Result<WorkflowInput<Value>> {
     let cannot = |error: std::io::Error| Usage(format!("cannot read {}: {error}", path.display()));
     let mut text = String::new();
     if path == Path::new("-") {
@@ -87,19 +87,20 @@ fn read(path: &Path) -> Result<Workflow> {
     }
     let parsed = parse_errors::from_yaml_or_json::<WorkflowInput<Value>>(&text);
     let input = parsed.map_err(|error| Usage(format!("{}: {error}; nothing was submitted", path.display())))?;
-    input.workflow(&actor()).context("nothing was submitted")
+    input.clone().workflow(&actor()).context("nothing was submitted")?;
+    Ok(input)
 }
 
-async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) -> Result<()> {
-    let id = punctual.submit(workflow).await?;
+async fn submit(cli: &Cli, admin: &dyn Administer, workflow: WorkflowInput<Value>, wait: bool) -> Result<()> {
+    let id = admin.submit(workflow).await?;
     if !wait {
         return print_result(cli.json, &json!({"workflow": id}), &id.to_string());
     }
     if !cli.json {
         println!("{id}");
     }
-    punctual.wait_workflow(id, WAIT_MAX).await?;
-    let detail = punctual.admin(actor()).workflow(id).await?;
+    admin.wait_workflow(id, WAIT_MAX).await?;
+    let detail = admin.workflow(id).await?;
     if cli.json {
         print_json(&detail)?;
     } else if !detail.result.is_empty() {
@@ -111,7 +112,7 @@ async fn submit(cli: &Cli, punctual: &Punctual, workflow: Workflow, wait: bool) 
     Ok(())
 }
 
-async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflows) -> Result<()> {
+async fn list(cli: &Cli, admin: &dyn Administer, args: &ListWorkflows) -> Result<()> {
     let page = admin.workflows(args.after, args.limit).await?;
     if cli.json {
         return print_json(&page);
@@ -120,7 +121,7 @@ async fn list(cli: &Cli, punctual: &Punctual, admin: &Admin, args: &ListWorkflow
         anstream::println!("{DIM}no workflows; submit one with: punctual workflows submit FILE{DIM:#}");
         return Ok(());
     }
-    let now = punctual.store().now();
+    let now = admin.now();
     let mut table = Table::new(["ID", "NAME", "STATUS", "DONE", "JOBS", "DEAD", "CANCELLED", "SUBMITTED", "BY"])
         .optional(&["BY", "CANCELLED", "SUBMITTED", "DEAD", "JOBS"]);
     for view in &page.workflows {

@@ -133,6 +133,11 @@ impl Config {
         url
     }
 
+    /// Whether the file or the environment names a store.
+    pub(crate) const fn names_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Connects to the store; creates it for commands that store something new.
     pub(crate) async fn connect(&self, cli: &Cli) -> Result<Punctual> {
         let create = if cli.command.adds() { Create::InEmpty } else { Create::Nothing };

@@ -1,12 +1,10 @@
 //! Performs actions from the screen, with the same calls and the same actor as the other commands.
 
-use punctual::Admin;
-
 use super::state::{Action, StatusLine};
-use crate::text::shortened;
+use crate::{administer::Administer, text::shortened};
 
 /// Performs an action and returns the message to show.
-pub(crate) async fn perform(admin: &Admin, action: &Action) -> StatusLine {
+pub(crate) async fn perform(admin: &dyn Administer, action: &Action) -> StatusLine {
     let done = match action {
         Action::Pause(name) => admin.pause_queue(name).await.map(|()| format!("{name} paused")),
         Action::Resume(name) => admin.resume_queue(name).await.map(|()| format!("{name} resumed")),

@@ -28,7 +28,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use punctual::{Error, Timestamp};
+use punctual::Timestamp;
 use ratatui::crossterm::event::Event;
 use serde_json::json;
 use tokio::{
@@ -46,9 +46,10 @@ use self::{
 };
 use crate::{
     args::{Cli, Top},
-    config::{Config, actor},
+    config::Config,
     exit::Usage,
     output::print_json,
+    target,
 };
 
 /// Timeout of a read or an action.
@@ -67,7 +68,7 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Top) -> Result<()> {
         let other = "`punctual top --once` prints one picture, `punctual stats` the counts";
         return Err(Usage(format!("top needs a terminal to draw in and to read keys from; {other}")).into());
     }
-    let poller = Arc::new(Poller::new(config.connect(cli).await?, actor()));
+    let poller = Arc::new(Poller::new(target::administer(cli, config).await?));
     if once {
         return print(cli, &poller, args.every.0).await;
     }
@@ -242,7 +243,7 @@ enum Left {
     No,
 }
 
-async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T, String> {
     match time::timeout(PATIENCE, answer).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!("it took longer than {} s", PATIENCE.as_secs())),

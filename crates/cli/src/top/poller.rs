@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use anyhow::Result;
 use punctual::{
-    Admin, AttemptStatus, Error, Filter, Page, Punctual, Status, Timestamp,
+    Filter, Page, Status, Timestamp,
     admin::{JobView, QueueView, is_live},
-    core::{
-        StoreResult,
-        measure::{Measure, hour},
-    },
+    core::measure::hour,
 };
 use tokio::sync::Mutex;
 
@@ -17,7 +15,10 @@ use super::{
     snapshot::{JobRows, Oldest, QueueRow, Snapshot, Workers},
     state::{Details, Subject},
 };
-use crate::commands::{queues, show};
+use crate::{
+    administer::{Administer, Bounds},
+    commands::{queues, show},
+};
 
 /// Maximum number of jobs in a list.
 pub(crate) const JOBS_MAX: usize = 100;
@@ -29,8 +30,7 @@ const LATE: Duration = Duration::from_secs(3_600);
 /// Reads snapshots and details from the store.
 #[derive(Debug)]
 pub(crate) struct Poller {
-    punctual: Punctual,
-    admin: Admin,
+    admin: Box<dyn Administer>,
     ended: Mutex<Option<Ended>>,
 }
 
@@ -43,27 +43,27 @@ struct Ended {
 }
 
 impl Poller {
-    pub(crate) fn new(punctual: Punctual, actor: String) -> Self {
-        Self { admin: punctual.admin(actor), punctual, ended: Mutex::default() }
+    pub(crate) fn new(admin: Box<dyn Administer>) -> Self {
+        Self { admin, ended: Mutex::default() }
     }
 
-    pub(crate) fn admin(&self) -> &Admin {
-        &self.admin
+    pub(crate) fn admin(&self) -> &dyn Administer {
+        &*self.admin
     }
 
-    /// The location of the store, without secrets.
+    /// The location of the store without secrets, or the URL of the server.
     pub(crate) fn location(&self) -> String {
-        self.punctual.store().info().location
+        self.admin.location()
     }
 
     /// The store's clock, which works also while the store does not answer.
     pub(crate) fn now(&self) -> Timestamp {
-        self.punctual.store().now()
+        self.admin.now()
     }
 
     /// Reads a snapshot. `around` is the index of the selected queue: if there are very many, those near it are
     /// queried.
-    pub(crate) async fn snapshot(&self, around: usize) -> Result<Snapshot, Error> {
+    pub(crate) async fn snapshot(&self, around: usize) -> Result<Snapshot> {
         let views = self.admin.queues().await?;
         let mut jobs: BTreeMap<Status, u64> = Status::ALL.into_iter().map(|status| (status, 0)).collect();
         for (status, count) in views.iter().flat_map(|queue| &queue.jobs) {
@@ -84,7 +84,7 @@ impl Poller {
     }
 
     /// The details of a job or a queue, as `jobs show` and `queues show` print them.
-    pub(crate) async fn history(&self, subject: Subject) -> Result<Details, Error> {
+    pub(crate) async fn history(&self, subject: Subject) -> Result<Details> {
         let now = self.now();
         let (lines, over) = match subject {
             Subject::Job(id) => {
@@ -96,7 +96,7 @@ impl Poller {
         Ok(Details { lines, over })
     }
 
-    async fn workers(&self) -> Result<Workers, Error> {
+    async fn workers(&self) -> Result<Workers> {
         let (workers, now) = (self.admin.workers().await?, self.now());
         let mut sum = Workers::default();
         for worker in workers.iter().filter(|worker| is_live(worker, now)) {
@@ -107,14 +107,14 @@ impl Poller {
     }
 
     /// The job that has been due for longest, of all queues or of one.
-    async fn oldest(&self, queue: Option<String>) -> Result<Option<Oldest>, Error> {
+    async fn oldest(&self, queue: Option<String>) -> Result<Option<Oldest>> {
         let filter = Filter { queue, ..Filter::status(Status::Queued) };
         let found = self.admin.jobs(filter, Page::first(1)).await?.jobs.into_iter().next();
         let due_ms = |job: &JobView| self.now().since(job.run_at).as_millis() as u64;
         Ok(found.map(|job| Oldest { due_ms: due_ms(&job), queue: job.queue }))
     }
 
-    async fn rows(&self, queues: Vec<QueueView>, around: usize) -> Result<Vec<QueueRow>, Error> {
+    async fn rows(&self, queues: Vec<QueueView>, around: usize) -> Result<Vec<QueueRow>> {
         let first = around.saturating_sub(OLDEST_MAX_QUEUES / 2);
         let first = first.min(queues.len().saturating_sub(OLDEST_MAX_QUEUES));
         let mut rows = Vec::with_capacity(queues.len());
@@ -127,34 +127,27 @@ impl Poller {
         Ok(rows)
     }
 
-    async fn list(&self, status: Status) -> Result<JobRows, Error> {
+    async fn list(&self, status: Status) -> Result<JobRows> {
         let found = self.admin.jobs(Filter::status(status), Page::first(JOBS_MAX)).await?;
         Ok(JobRows { jobs: found.jobs, more: found.next.is_some() })
     }
 
     /// The number of attempts that have ended since a time shortly before the first snapshot.
-    async fn ended(&self) -> StoreResult<Totals> {
+    async fn ended(&self) -> Result<Totals> {
         let mut known = self.ended.lock().await;
         let (now, closing) = (self.now(), hour(self.now()).before(LATE));
         let mut ended = known.unwrap_or(Ended { closed: Totals::default(), closed_until: closing });
         if ended.closed_until < closing {
-            ended.closed = self.ended_between(ended.closed_until, closing, ended.closed).await?;
+            ended.closed = self.ended_between((ended.closed_until, closing), ended.closed).await?;
             ended.closed_until = closing;
         }
         *known = Some(ended);
-        self.ended_between(ended.closed_until, now.after(LATE), ended.closed).await
+        self.ended_between((ended.closed_until, now.after(LATE)), ended.closed).await
     }
 
-    async fn ended_between(&self, since: Timestamp, until: Timestamp, mut totals: Totals) -> StoreResult<Totals> {
-        for rollup in self.punctual.store().rollups(since, until).await? {
-            match rollup.measure {
-                Measure::Ended(AttemptStatus::Succeeded) => totals.succeeded += rollup.count,
-                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
-                    totals.failed += rollup.count;
-                }
-                _ => {}
-            }
-        }
-        Ok(totals)
+    async fn ended_between(&self, bounds: Bounds, totals: Totals) -> Result<Totals> {
+        let ended = self.admin.ended_attempts(bounds).await?;
+        let (succeeded, failed) = (totals.succeeded + ended.succeeded, totals.failed + ended.failed);
+        Ok(Totals { succeeded, failed, ..totals })
     }
 }

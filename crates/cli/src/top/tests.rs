@@ -26,6 +26,7 @@ use super::{
     poller::{JOBS_MAX, Poller},
     state::{Effect, State, StatusLine},
 };
+use crate::local::Local;
 
 struct World {
     punctual: Punctual,
@@ -43,8 +44,10 @@ impl World {
         let url = format!("sqlite:{}", folder.path().join("punctual.db").display());
         let faults = FaultyStore::new(Arc::clone(Punctual::connect(&url).await.unwrap().store()));
         let punctual = Punctual::new(Arc::new(faults.clone()));
-        let (poller, state) =
-            (Poller::new(punctual.clone(), "cli:ada".into()), State::new("sqlite:punctual.db".into()));
+        let (poller, state) = (
+            Poller::new(Box::new(Local::new(punctual.clone(), "cli:ada".into()))),
+            State::new("sqlite:punctual.db".into()),
+        );
         Self { punctual, faults, poller, state, size: (120, 24), colours: true, _folder: folder }
     }
 
@@ -156,7 +159,7 @@ async fn the_counts_of_each_state_and_queue_are_there_in_their_colours() {
     world.start("mail").await;
     world.die("pay", "no such account").await;
     let limits = Limits { concurrency: Some(5), ..Limits::default() };
-    world.poller.admin().set_queue_limits("mail", limits).await.unwrap();
+    world.punctual.admin("cli:ada").set_queue_limits("mail", limits).await.unwrap();
     world.refresh().await;
     let line = world.line("● scheduled");
     assert_eq!(cells(&line), cells("● waiting 0 ● scheduled 1 ● queued 2 ● processing 1 ● retrying 0"));

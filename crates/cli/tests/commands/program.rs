@@ -42,7 +42,14 @@ fn the_demo_shows_jobs_succeeding_retrying_and_dying() {
 #[test]
 fn help_shows_no_password() {
     let shell = Shell::new();
-    for name in ["PUNCTUAL_STORE", "PUNCTUAL_DISPATCH", "PUNCTUAL_LOCKS", "PUNCTUAL_ALERT_URL"] {
+    for name in [
+        "PUNCTUAL_STORE",
+        "PUNCTUAL_DISPATCH",
+        "PUNCTUAL_LOCKS",
+        "PUNCTUAL_ALERT_URL",
+        "PUNCTUAL_SERVER",
+        "PUNCTUAL_TOKEN",
+    ] {
         let mut command = shell.command(&["up", "--help"]);
         let output = command.env(name, "postgres://ada:opensesame@db/app").output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();

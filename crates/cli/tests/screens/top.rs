@@ -46,6 +46,7 @@ impl Terminal {
             .args(args)
             .current_dir(shell.0.path())
             .env_remove("PUNCTUAL_STORE")
+            .env("XDG_CONFIG_HOME", shell.0.path())
             .env_remove("NO_COLOR")
             .env("TERM", "xterm-256color");
         for (name, value) in env {

@@ -43,6 +43,11 @@ impl Shell {
             .args(args)
             .current_dir(self.0.path())
             .env_remove("PUNCTUAL_STORE")
+            .env_remove("PUNCTUAL_SERVER")
+            .env_remove("PUNCTUAL_TOKEN")
+            .env_remove("PUNCTUAL_CONTEXT")
+            // The contexts of the user are none of a test's.
+            .env("XDG_CONFIG_HOME", self.0.path())
             .env("PUNCTUAL_LISTEN", "127.0.0.1:0");
         command
     }

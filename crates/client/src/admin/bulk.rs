@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use punctual_core::{Change, Changed, Error, Filter, Invalid, Page, Status, Verb, limits};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Admin, JobView};
 
 /// The jobs that a bulk action would change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preview {
     /// Number of jobs.
@@ -20,7 +20,7 @@ pub struct Preview {
 }
 
 /// The result of a bulk action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BulkDone {
     /// Jobs that were changed.

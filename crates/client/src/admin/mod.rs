@@ -16,13 +16,13 @@ use punctual_core::{
     Attempt, Change, Changed, Error, Event, Filter, History, JobId, Lock, LogLine, Page, Relative, Spec, Status, Verb,
     WorkerRecord, check, limits,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::schedules::{PutRequest, decide_put, put};
 pub use self::{
     bulk::{BulkDone, Preview},
     queues::{QueueDetail, QueueView},
-    report::{DurationRow, FailureReport, SuccessRow},
+    report::{DurationRow, EndedAttempts, FailureReport, SuccessRow},
     schedules::{Backfilled, Put, ScheduleDetail, ScheduleList, ScheduleView},
     tokens::{Access, CreatedToken, check_secret, hash_secret},
     upkeep::{CleanupDone, Retention},
@@ -39,7 +39,7 @@ pub struct Admin {
 }
 
 /// Job and worker counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// Number of jobs by status, with an entry for every status.
@@ -53,7 +53,7 @@ pub struct Overview {
 }
 
 /// A page of jobs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobList {
     /// The jobs.
@@ -63,7 +63,7 @@ pub struct JobList {
 }
 
 /// A job with its attempts, events and logs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobDetail {
     /// The job.

@@ -6,7 +6,7 @@ use punctual_core::{
     Error, JobDefaults, Limits, Queue, QueueEvent, QueueSave, QueueSettings, Status, StoreError,
     queue::{check_name, check_pattern, fits},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Admin, is_live};
 
@@ -16,7 +16,7 @@ const TRIES_MAX: usize = 20;
 const EVENTS_SHOWN: usize = 20;
 
 /// A queue: its settings and its job counts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueView {
     /// Its name.
@@ -24,6 +24,8 @@ pub struct QueueView {
     /// Its settings.
     #[serde(flatten)]
     pub settings: QueueSettings,
+    /// Why its stored settings cannot be read; until new ones are saved, no job of it starts if they may limit it.
+    pub problem: Option<String>,
     /// Number of jobs by status, without entries for zero.
     pub jobs: BTreeMap<Status, u64>,
     /// Number of live workers that serve it.
@@ -31,7 +33,7 @@ pub struct QueueView {
 }
 
 /// A queue with its event history.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueDetail {
     /// The queue.
@@ -49,11 +51,15 @@ impl Admin {
             self.punctual.store().queues().await?.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
         let live: Vec<_> = self.workers().await?.into_iter().filter(|worker| is_live(worker, now)).collect();
         let names: BTreeSet<String> = overview.queues.keys().chain(saved.keys()).cloned().collect();
-        let view = |name: String| QueueView {
-            settings: saved.get(&name).map(|queue| queue.settings.clone()).unwrap_or_default(),
-            jobs: overview.queues.get(&name).cloned().unwrap_or_default(),
-            workers: live.iter().filter(|worker| worker.serves(&name)).count() as u64,
-            name,
+        let view = |name: String| {
+            let settings = saved.get(&name).map(|queue| queue.settings.clone()).unwrap_or_default();
+            QueueView {
+                problem: settings.unreadable.as_ref().map(|unreadable| unreadable.problem.clone()),
+                settings,
+                jobs: overview.queues.get(&name).cloned().unwrap_or_default(),
+                workers: live.iter().filter(|worker| worker.serves(&name)).count() as u64,
+                name,
+            }
         };
         Ok(names.into_iter().map(view).collect())
     }
@@ -65,6 +71,7 @@ impl Admin {
         let unknown = || QueueView {
             name: name.to_owned(),
             settings: QueueSettings::default(),
+            problem: None,
             jobs: BTreeMap::new(),
             workers: 0,
         };

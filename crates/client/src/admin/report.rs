@@ -6,12 +6,12 @@ use punctual_core::{
     AttemptStatus, Error, Filter, Page, Pending, Status, Timestamp, limits,
     measure::{Measure, percentile},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Admin, JobView};
 
 /// Jobs that died in a period and have not been retried.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureReport {
     /// Number of jobs by name, highest first.
@@ -21,7 +21,7 @@ pub struct FailureReport {
 }
 
 /// Success and failure counts of one job name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SuccessRow {
     /// Job name.
@@ -37,7 +37,7 @@ pub struct SuccessRow {
 }
 
 /// Durations and start delays of the attempts of one job name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationRow {
     /// Job name.
@@ -48,6 +48,16 @@ pub struct DurationRow {
     pub took_ms: [f64; 3],
     /// Delay between the scheduled time and the start in milliseconds: 50th, 95th and 99th percentile.
     pub late_ms: [f64; 3],
+}
+
+/// Number of attempts that ended in a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndedAttempts {
+    /// Number of attempts that succeeded.
+    pub succeeded: u64,
+    /// Number of attempts that failed, timed out or were lost.
+    pub failed: u64,
 }
 
 /// Number of jobs in a failure report.
@@ -112,6 +122,21 @@ impl Admin {
             .collect();
         rows.sort_by(|a, b| a.success_percent.total_cmp(&b.success_percent).then_with(|| a.name.cmp(&b.name)));
         Ok(rows)
+    }
+
+    /// Returns the number of attempts that ended in the whole hours from `since` up to `until`.
+    pub async fn ended_attempts(&self, since: Timestamp, until: Timestamp) -> Result<EndedAttempts, Error> {
+        let mut ended = EndedAttempts::default();
+        for rollup in self.punctual.store().rollups(since, until).await? {
+            match rollup.measure {
+                Measure::Ended(AttemptStatus::Succeeded) => ended.succeeded += rollup.count,
+                Measure::Ended(AttemptStatus::Failed | AttemptStatus::TimedOut | AttemptStatus::Lost) => {
+                    ended.failed += rollup.count;
+                }
+                _ => {}
+            }
+        }
+        Ok(ended)
     }
 
     /// Returns attempt durations and start delays by job name for the whole hours from `since` up to `until`.

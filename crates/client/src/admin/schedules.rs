@@ -6,7 +6,7 @@ use punctual_core::{
     Error, Filter, Invalid, JobId, Misfire, NewJob, Overlap, Page, Schedule, ScheduleEvent, ScheduleId, ScheduleSave,
     ScheduleSpec, StoreError, Timestamp, check, limits, redact, schedule::ALERT_STATE_SCHEDULE,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Admin, JobView};
@@ -22,7 +22,7 @@ const RECENT_JOBS: usize = 10;
 const RECENT_EVENTS: usize = 20;
 
 /// A schedule without the raw payload of its job.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
     /// Its id.
@@ -115,7 +115,7 @@ impl ScheduleView {
 }
 
 /// A page of schedules.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleList {
     /// The schedules, by name.
@@ -125,7 +125,7 @@ pub struct ScheduleList {
 }
 
 /// A schedule with its latest jobs, its events and its next occurrences.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleDetail {
     /// The schedule.
@@ -139,7 +139,7 @@ pub struct ScheduleDetail {
 }
 
 /// The result of storing a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Put {
@@ -159,7 +159,7 @@ impl Put {
 }
 
 /// The result of a backfill.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backfilled {
     /// The jobs that were enqueued for missing occurrences.

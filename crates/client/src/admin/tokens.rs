@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use punctual_core::{Error, Invalid, Role, StoreError, Timestamp, Token, TokenId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Admin;
@@ -18,7 +18,7 @@ const FIRST_TOKEN: TokenId = TokenId::from_bits(1);
 const SECRET_CHARS: RangeInclusive<usize> = 24..=256;
 
 /// A new token with its secret, which cannot be shown again.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedToken {
     /// The token.

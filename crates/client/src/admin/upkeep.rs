@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::{Error, RetentionPolicy};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Admin;
 
@@ -30,7 +30,7 @@ impl Default for Retention {
 }
 
 /// The result of a retention run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CleanupDone {
     /// Finished jobs that were marked as deleted.

@@ -6,11 +6,11 @@ use punctual_core::{
     death::{Death, reason_of_death},
     redact,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A job without its raw payload: secrets are redacted, long values are cut.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobView {
     /// Its id.

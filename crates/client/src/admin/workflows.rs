@@ -6,7 +6,7 @@ use punctual_core::{
     Change, Changed, Error, Job, JobId, NewJob, Node, Spec, Status, Verb, Workflow, WorkflowId, WorkflowStatus, check,
     flow, limits, natural, redact,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Admin;
@@ -18,7 +18,7 @@ const PAGE_MAX_CHANGES: usize = 500;
 const RESULTS_SHOWN: usize = 100;
 
 /// A workflow with its status and progress.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowView {
     /// The workflow.
@@ -31,7 +31,8 @@ pub struct WorkflowView {
 }
 
 impl WorkflowView {
-    fn of(workflow: Workflow) -> Self {
+    /// Creates the view of a workflow.
+    pub fn of(workflow: Workflow) -> Self {
         let (total, left) = (workflow.ends.total, workflow.ends.unfinished());
         let progress = if total == 0 { 100.0 } else { 100.0 * (total - left) as f32 / total as f32 };
         Self { status: workflow.status(), workflow, progress }
@@ -39,7 +40,7 @@ impl WorkflowView {
 }
 
 /// A page of workflows, latest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowList {
     /// The workflows.
@@ -49,7 +50,7 @@ pub struct WorkflowList {
 }
 
 /// A workflow with its jobs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowDetail {
     /// The workflow.
@@ -70,7 +71,7 @@ impl std::ops::Deref for WorkflowDetail {
 }
 
 /// The result of a workflow retry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowRetried {
     /// Number of dead jobs that were retried.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Draft, Unique};
 
 /// A job with its options. Also the type of a line in a batch file, and of a job in a workflow.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, bound(deserialize = "P: Deserialize<'de>"))]
 #[cfg_attr(feature = "schema", schemars(rename = "NewJob"))]
@@ -154,7 +154,7 @@ fn within(field: &'static str, value: Option<i64>, max: i64) -> Result<Option<i6
 }
 
 /// Default options of the jobs of a queue.
-#[derive(Debug, Default, Clone, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(rename = "NewDefaults"))]
@@ -189,7 +189,7 @@ impl DefaultsInput {
 }
 
 /// Scope of a unique key, as users write it.
-#[derive(Debug, Default, Clone, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(rename = "Unique"))]
@@ -209,7 +209,7 @@ pub struct UniqueInput {
 }
 
 /// An action on a conflict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {

@@ -6,13 +6,13 @@ use punctual_core::{
     Invalid, Json, Misfire, Overlap,
     time::{Span, When},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::JobInput;
 use crate::Recurring;
 
 /// A schedule without its name.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(rename = "NewSchedule"))]

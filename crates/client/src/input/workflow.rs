@@ -9,7 +9,7 @@ use super::JobInput;
 use crate::{Draft, Workflow};
 
 /// A workflow: its jobs by name, and its callbacks.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, bound(deserialize = "P: Deserialize<'de>"))]
 #[cfg_attr(feature = "schema", schemars(rename = "NewWorkflow"))]

@@ -1,11 +1,11 @@
 //! Explanations and their reasons.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{JobId, Status};
 
 /// The reasons for the current status of a job, the decisive one first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Job ID.
@@ -17,7 +17,7 @@ pub struct Explanation {
 }
 
 /// A reason for the current status of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// Machine-readable kind of the reason.
@@ -30,7 +30,7 @@ pub struct Reason {
 }
 
 /// Machine-readable kind of a reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

@@ -402,7 +402,7 @@ pub struct ScheduleSave {
 }
 
 /// An action on a schedule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleEvent {
     /// Time of the action.

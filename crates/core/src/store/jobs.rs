@@ -1,6 +1,6 @@
 //! Storing jobs, and changing them by operator actions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Change, Changed, JobId, NewJob, store::StoreResult};
 
@@ -27,7 +27,7 @@ port! {
 }
 
 /// Result of enqueuing a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Enqueued {
     /// ID of the new or existing job.

@@ -1,6 +1,6 @@
 //! Reading jobs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Attempt, Changes, Event, Filter, Job, JobId, JobPage, LogLine, Page, Status, Timestamp, measure::Rollup,
@@ -69,7 +69,7 @@ pub struct Count {
 }
 
 /// Unfinished jobs of a user.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pending {
     /// User; null for jobs without a user.

@@ -1,6 +1,6 @@
 //! Registered workers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, TokenId, WorkerId, store::StoreResult};
 
@@ -23,7 +23,7 @@ port! {
 }
 
 /// Heartbeat of a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heartbeat {
     /// Worker ID.
@@ -46,7 +46,7 @@ pub struct Heartbeat {
 }
 
 /// A registered worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerRecord {
     /// Last heartbeat.

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::ops::ControlFlow;
 
 use punctual_client::{
     admin::{BulkDone, JobDetail, JobList, JobView, Preview, Ran},
@@ -15,13 +15,9 @@ use punctual_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ActionReason, OfJob, PAGE_DEFAULT};
+use super::{ActionReason, OfJob, PAGE_DEFAULT, wait_time};
 use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
-/// Default wait for a job.
-const WAIT_DEFAULT: Duration = Duration::from_secs(30);
-/// Maximum wait of one request.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of jobs that one bulk request changes; repeat the request to change more.
 const BULK_MAX_JOBS: u64 = 100_000;
 
@@ -170,11 +166,7 @@ pub(crate) struct WaitParams {
 }
 
 pub(crate) async fn wait(request: RequestContext, WaitParams { id, timeout }: WaitParams) -> Result<JobView, Problem> {
-    let timeout = timeout.map_or(WAIT_DEFAULT, |span| span.0);
-    if timeout > WAIT_MAX {
-        let problem = format!("must be at most {} s; to wait longer, repeat the request", WAIT_MAX.as_secs());
-        return Err(Problem::invalid("timeout", problem));
-    }
+    let timeout = wait_time(timeout)?;
     let job = tokio::select! {
         job = request.punctual().wait(id, timeout) => job?,
         () = request.app.stopping.cancelled() => request.punctual().job(id).await?,

@@ -2,7 +2,7 @@
 
 use punctual_client::{
     admin::{QueueDetail, QueueView},
-    input::DefaultsInput,
+    input::{DefaultsInput, LimitChanges},
 };
 use punctual_core::Limits;
 
@@ -27,6 +27,14 @@ pub(crate) async fn resume(request: RequestContext, Named { name }: Named, _: No
 
 pub(crate) async fn set_limits(request: RequestContext, Named { name }: Named, limits: Limits) -> Result<(), Problem> {
     Ok(request.admin().set_queue_limits(&name, limits).await?)
+}
+
+pub(crate) async fn change_limits(
+    request: RequestContext,
+    Named { name }: Named,
+    changes: LimitChanges,
+) -> Result<(), Problem> {
+    Ok(request.admin().change_queue_limits(&name, |limits| changes.apply(limits)).await?)
 }
 
 pub(crate) async fn set_defaults(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_client::admin::{DurationRow, FailureReport, JobView, Overview, SuccessRow};
+use punctual_client::admin::{DurationRow, EndedAttempts, FailureReport, JobView, Overview, SuccessRow};
 use punctual_core::{
     Pending, Timestamp,
     time::{Span, When},
@@ -54,6 +54,11 @@ pub(crate) async fn success(request: RequestContext, period: Period) -> Result<V
 pub(crate) async fn durations(request: RequestContext, period: Period) -> Result<Vec<DurationRow>, Problem> {
     let (since, until) = period.bounds(&request)?;
     Ok(request.admin().durations(since, until).await?)
+}
+
+pub(crate) async fn attempts(request: RequestContext, period: Period) -> Result<EndedAttempts, Problem> {
+    let (since, until) = period.bounds(&request)?;
+    Ok(request.admin().ended_attempts(since, until).await?)
 }
 
 /// Minimum duration of stuck jobs.

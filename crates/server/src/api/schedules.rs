@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Named, PAGE_DEFAULT};
 use crate::{problem::Problem, request::RequestContext, route::Nothing};
 
-/// Number of upcoming occurrences in the details of a schedule.
+/// Default number of upcoming occurrences in the details of a schedule.
 const UPCOMING: usize = 10;
 
 /// Selects a page of a list.
@@ -28,8 +28,21 @@ pub(crate) async fn list(request: RequestContext, page: SchedulePage) -> Result<
     Ok(request.admin().schedules(page.after, page.limit.unwrap_or(PAGE_DEFAULT)).await?)
 }
 
-pub(crate) async fn show(request: RequestContext, Named { name }: Named) -> Result<ScheduleDetail, Problem> {
-    Ok(request.admin().schedule(&name, UPCOMING).await?)
+/// Selects a schedule.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleParams {
+    /// Name of the schedule.
+    name: String,
+    /// Maximum number of upcoming occurrences, up to 1,000; by default 10.
+    upcoming: Option<usize>,
+}
+
+pub(crate) async fn show(
+    request: RequestContext,
+    ScheduleParams { name, upcoming }: ScheduleParams,
+) -> Result<ScheduleDetail, Problem> {
+    Ok(request.admin().schedule(&name, upcoming.unwrap_or(UPCOMING)).await?)
 }
 
 /// Result of storing a schedule.

@@ -1,15 +1,21 @@
 //! Workflows.
 
+use std::time::Duration;
+
 use punctual_client::{
-    admin::{WorkflowDetail, WorkflowList, WorkflowRetried},
+    admin::{WorkflowDetail, WorkflowList, WorkflowRetried, WorkflowView},
     input::WorkflowInput,
 };
-use punctual_core::{Json, WorkflowId};
+use punctual_core::{Json, WorkflowId, WorkflowStatus, time::Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ActionReason, OfWorkflow, PAGE_DEFAULT};
-use crate::{problem::Problem, request::RequestContext, route::Nothing};
+use super::{ActionReason, OfWorkflow, PAGE_DEFAULT, wait_time};
+use crate::{
+    problem::{Code, Problem},
+    request::RequestContext,
+    route::Nothing,
+};
 
 /// The submitted workflow.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -43,6 +49,33 @@ pub(crate) async fn list(request: RequestContext, page: WorkflowPage) -> Result<
 
 pub(crate) async fn show(request: RequestContext, OfWorkflow { id }: OfWorkflow) -> Result<WorkflowDetail, Problem> {
     Ok(request.admin().workflow(id).await?)
+}
+
+/// A wait for a workflow to finish.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkflowWait {
+    /// Workflow id.
+    id: WorkflowId,
+    /// Maximum wait, such as `10s`; by default 30 seconds, at most 60 seconds.
+    timeout: Option<Span>,
+}
+
+pub(crate) async fn wait(
+    request: RequestContext,
+    WorkflowWait { id, timeout }: WorkflowWait,
+) -> Result<WorkflowView, Problem> {
+    let timeout = wait_time(timeout)?;
+    let workflow = tokio::select! {
+        workflow = request.punctual().wait_workflow(id, timeout) => workflow?,
+        () = request.app.stopping.cancelled() => request.punctual().wait_workflow(id, Duration::ZERO).await?,
+    };
+    let is_late = workflow.status() == WorkflowStatus::Running && !request.app.stopping.is_cancelled();
+    if is_late {
+        let detail = format!("{id} was still running after {} ms", timeout.as_millis());
+        return Err(Problem::new(Code::TimedOut, detail));
+    }
+    Ok(WorkflowView::of(workflow))
 }
 
 /// Result of a cancellation.

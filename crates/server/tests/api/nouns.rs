@@ -1,5 +1,7 @@
 //! Workflows, schedules, queues, locks, notifications, reports and tokens over HTTP.
 
+use punctual_client::admin::Retention;
+use punctual_core::Timestamp;
 use reqwest::Method;
 use serde_json::json;
 
@@ -13,7 +15,11 @@ async fn workflows() {
     let shown = world.get(&format!("/v1/workflows/{id}")).await.good();
     assert_eq!((&shown["status"], shown["nodes"].as_array().unwrap().len()), (&json!("running"), 3));
     assert_eq!(world.get("/v1/workflows?limit=1").await.good()["workflows"][0]["id"], json!(id));
+    let wait = format!("/v1/workflows/{id}/wait?timeout=1ms");
+    assert_eq!(world.get(&wait).await.problem(), (408, "timed_out"));
     assert_eq!(world.post(&format!("/v1/workflows/{id}/cancel"), json!({})).await.good(), json!({"cancelled": 2}));
+    assert_eq!(world.get(&wait).await.good()["status"], "cancelled");
+    assert_eq!(world.get(&format!("/v1/workflows/{id}/wait?timeout=2m")).await.field().0, "timeout");
     assert_eq!(world.post(&format!("/v1/workflows/{id}/retry"), json!({})).await.good()["renewed"], json!(3));
     let wrong = world.post("/v1/workflows", json!({"name": "x", "jobs": {"a": {"priority": 99}}})).await;
     assert_eq!(wrong.field().0, "priority");
@@ -31,6 +37,8 @@ async fn schedules() {
     assert_eq!(put(json!({"cron": "often", "job": "report"})).await.field().0, "cron");
     let shown = world.get("/v1/schedules/nightly").await.good();
     assert_eq!(shown["upcoming"].as_array().unwrap().len(), 10);
+    let two = world.get("/v1/schedules/nightly?upcoming=2").await.good();
+    assert_eq!(two["upcoming"].as_array().unwrap()[..], shown["upcoming"].as_array().unwrap()[..2]);
     assert_eq!(shown["schedule"]["updated_by"], "local");
     assert_eq!(world.post("/v1/schedules/nightly/pause", json!({})).await.status, 204);
     assert_eq!(world.get("/v1/schedules").await.good()["schedules"][0]["enabled"], false);
@@ -54,12 +62,20 @@ async fn queues() {
     assert_eq!(world.ask(Method::PUT, "/v1/queues/post/limits", Some(limits)).await.status, 204);
     let wrong = world.ask(Method::PUT, "/v1/queues/post/limits", Some(json!({"rate": "fast"}))).await;
     assert_eq!(wrong.field().0, "rate");
+    let patch = |changes| world.ask(Method::PATCH, "/v1/queues/post/limits", Some(changes));
+    assert_eq!(patch(json!({"concurrency": null, "key_concurrency": 3})).await.status, 204);
+    let limits = world.get("/v1/queues/post").await.good()["limits"].clone();
+    assert_eq!(limits, json!({"key_concurrency": 3, "rate": "10/1s"}), "an absent limit stays, null removes one");
+    assert_eq!(patch(json!({"weights": {"acme": 3}})).await.field().0, "weights");
+    assert_eq!(patch(json!({"fair": true, "weights": {"acme": 3}})).await.status, 204);
+    assert_eq!(patch(json!({"fair": false})).await.status, 204);
+    assert_eq!(world.get("/v1/queues/post").await.good()["limits"], limits, "the weights are removed, too");
     let defaults = json!({"timeout": "5m", "retry": "fixed:10s"});
     assert_eq!(world.ask(Method::PUT, "/v1/queues/post/defaults", Some(defaults)).await.status, 204);
     let shown = world.get("/v1/queues/post").await.good();
     assert_eq!((&shown["paused"], &shown["limits"]["rate"]), (&json!(true), &json!("10/1s")));
     assert_eq!(shown["defaults"]["timeout_ms"], 300_000);
-    assert_eq!(shown["events"].as_array().unwrap().len(), 3);
+    assert_eq!(shown["events"].as_array().unwrap().len(), 6);
     assert_eq!(shown["events"][0]["actor"], "local");
     assert_eq!(world.post("/v1/queues/post/resume", json!({})).await.status, 204);
     assert_eq!(world.get("/v1/queues").await.good()[0]["paused"], false);
@@ -94,7 +110,22 @@ async fn reports() {
     assert_eq!(world.get("/v1/reports/failures").await.good(), json!({"by_name": [], "latest": []}));
     assert_eq!(world.get("/v1/reports/stuck?longer_than=10m").await.good(), json!([]));
     assert_eq!(world.get("/v1/reports/success").await.good(), json!([]));
+    assert_eq!(world.get("/v1/reports/attempts").await.good(), json!({"succeeded": 0, "failed": 0}));
     assert_eq!(world.get("/v1/reports/durations?since=2026-01-01T00:00:00Z").await.good(), json!([]));
     let wrong = world.get("/v1/reports/success?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z").await;
     assert_eq!(wrong.field().0, "since");
+}
+
+#[tokio::test]
+async fn the_server_tells_its_version_and_its_clock_and_runs_retention_if_it_knows_the_periods() {
+    let world = World::new().await;
+    let about = world.get("/v1/server").await.good();
+    assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
+    let now: Timestamp = about["now"].as_str().unwrap().parse().unwrap();
+    assert!(now <= world.punctual.store().now());
+    let refused = world.post("/v1/cleanup", json!({})).await;
+    assert_eq!(refused.problem(), (409, "refused"));
+    let world = World::with(|server| server.retention(Retention::default())).await;
+    let done = world.post("/v1/cleanup", json!({})).await.good();
+    assert_eq!(done, json!({"deleted": 0, "purged": 0, "trimmed": 0}));
 }

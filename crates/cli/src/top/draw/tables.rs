@@ -191,7 +191,7 @@ fn queue(row: &QueueRow) -> [Cell; 10] {
     };
     [
         Cell::new(row.queue.name.clone()),
-        queues::state(&row.queue.settings),
+        queues::state(&row.queue),
         count(Status::Scheduled),
         count(Status::Queued),
         count(Status::Processing),
