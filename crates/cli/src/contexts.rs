@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::located,
+    config::file::located,
     exit::{NotFound, Usage},
     secret::Secret,
 };

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::{
     administer::Administer,
     args::{CA_FILE, CONTEXT, Cli, SERVER, ServerArgs, TOKEN},
-    config::{Config, actor},
+    config::{Config, actor, environment::Environment},
     contexts::{Contexts, SavedContext},
     exit::Usage,
     local::Local,
@@ -17,6 +17,7 @@ use crate::{
 };
 
 const STORE: &str = "PUNCTUAL_STORE";
+const STORE_FILE: &str = "PUNCTUAL_STORE_FILE";
 const DISPATCH: &str = "PUNCTUAL_DISPATCH";
 /// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,6 +49,8 @@ impl Origin {
 /// The origins of the settings that name a store or a server.
 struct Origins {
     store: Origin,
+    /// The variable that names the store, or a file with its URL.
+    store_variable: &'static str,
     dispatch: Origin,
     server: Origin,
     context: Origin,
@@ -56,8 +59,12 @@ struct Origins {
 impl Origins {
     fn of(cli: &Cli) -> Self {
         let ServerArgs { server, context, .. } = &cli.server;
+        let is_in_file = env::var_os(STORE_FILE).is_some_and(|path| !path.is_empty());
+        let (by_file, store_variable) =
+            if is_in_file { (Origin::Variable, STORE_FILE) } else { (Origin::Absent, STORE) };
         Self {
-            store: Origin::of(cli.store.as_deref(), STORE),
+            store: Origin::of(cli.store.as_deref(), STORE).max(by_file),
+            store_variable,
             dispatch: Origin::of(cli.dispatch.as_deref(), DISPATCH),
             server: Origin::of(server.as_deref(), SERVER),
             context: Origin::of(context.as_deref(), CONTEXT),
@@ -88,7 +95,7 @@ impl Origins {
             return Err(Usage(format!("{remote} and {context} both name a server; give one of them")));
         }
         if self.store == self.remote() {
-            let store = self.store.name("--store", STORE);
+            let store = self.store.name("--store", self.store_variable);
             return Err(Usage(format!("{store} names a store and {remote} a server; give one of them")));
         }
         if self.dispatch == Origin::Flag && self.remote() > self.store {
@@ -130,7 +137,7 @@ fn target(cli: &Cli, config: &Config) -> Result<Target> {
     if let Some(name) = &contexts.current {
         return Ok(Target::Server(saved(contexts.find(name)?, args)?));
     }
-    if Origin::of(args.token.as_ref().map(|token| token.0.as_str()), TOKEN) == Origin::Flag {
+    if token_origin(args) == Origin::Flag {
         return Err(Usage("--token is for a server; give --server or --context, too".into()).into());
     }
     Ok(Target::Store)
@@ -138,14 +145,26 @@ fn target(cli: &Cli, config: &Config) -> Result<Target> {
 
 /// The server of --server or PUNCTUAL_SERVER.
 fn given(url: &str, args: &ServerArgs) -> Result<ServerSettings, Usage> {
-    ServerSettings::new(url, args.token.clone(), args.ca_file.clone(), timeout(args))
+    ServerSettings::new(url, token(args)?, args.ca_file.clone(), timeout(args))
+}
+
+/// The token of --token, of PUNCTUAL_TOKEN, or in the file that PUNCTUAL_TOKEN_FILE names.
+pub(crate) fn token(args: &ServerArgs) -> Result<Option<Secret>, Usage> {
+    if token_origin(args) == Origin::Flag {
+        return Ok(args.token.clone());
+    }
+    Ok(Environment::of_process().secret(TOKEN).map_err(Usage)?.map(Secret))
+}
+
+fn token_origin(args: &ServerArgs) -> Origin {
+    Origin::of(args.token.as_ref().map(|token| token.0.as_str()), TOKEN)
 }
 
 /// The server of a context. Only flags override its settings: variables may be meant for another server.
 fn saved(context: &SavedContext, args: &ServerArgs) -> Result<ServerSettings, Usage> {
-    let by_flag = |value: Option<&str>, variable: &str| Origin::of(value, variable) == Origin::Flag;
-    let own_token = args.token.clone().filter(|token: &Secret| by_flag(Some(token.0.as_str()), TOKEN));
-    let own_file: Option<PathBuf> = args.ca_file.clone().filter(|file| by_flag(file.to_str(), CA_FILE));
+    let own_token = args.token.clone().filter(|_| token_origin(args) == Origin::Flag);
+    let is_by_flag = |file: &PathBuf| Origin::of(file.to_str(), CA_FILE) == Origin::Flag;
+    let own_file = args.ca_file.clone().filter(is_by_flag);
     let token = own_token.or_else(|| context.token.clone());
     let ca_file = own_file.or_else(|| context.ca_file.clone());
     ServerSettings::new(&context.server, token, ca_file, timeout(args))
@@ -176,7 +195,7 @@ pub(crate) fn require_store(cli: &Cli, config: &Config, (command, why): (&str, &
     }
     // A worker belongs to the store of its folder, but these may be expected to check the current context. A file of
     // contexts that cannot be read does not matter to a command that uses none.
-    let may_mistake = !has_store && matches!(command, "doctor" | "migrate");
+    let may_mistake = !has_store && matches!(command, "doctor" | "migrate" | "backup" | "restore");
     if let Some(name) = Contexts::read().ok().and_then(|contexts| contexts.current).filter(|_| may_mistake) {
         eprintln!("note: `{command}` uses the store sqlite:punctual.db of this folder, not the context {name}");
     }

@@ -50,7 +50,7 @@ fn add(cli: &Cli, contexts: &mut Contexts, name: &str) -> Result<&'static str> {
     let server = server.ok_or_else(|| Usage("--server: the URL of the server is missing".into()))?;
     let full = |file: &Path| absolute(file).with_context(|| format!("--ca-file {}", file.display()));
     let ca_file = args.ca_file.as_deref().map(full).transpose()?;
-    let context = SavedContext { server, token: args.token.clone(), ca_file };
+    let context = SavedContext { server, token: target::token(args)?, ca_file };
     target::check(&context)?;
     let known = contexts.by_name.insert(name.to_owned(), context);
     if contexts.by_name.len() == 1 {

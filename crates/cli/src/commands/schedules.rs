@@ -13,7 +13,7 @@ use crate::{
     administer::Administer,
     args::{Backfill, Cli, ListSchedules, PutSchedule, Schedules},
     config::Config,
-    exit::Refusal,
+    exit::{self, Refusal, ServerError},
     format::{self, BOLD, DIM, status_style},
     output::{Results, print_json, print_result},
     table::{Cell, Table},
@@ -71,12 +71,13 @@ fn broken(name: &str, problem: &str) -> anyhow::Error {
 
 /// An error of an action that evaluates a stored schedule.
 fn of_stored(name: &str, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref() {
-        Some(Error::Invalid(invalid)) if ["cron", "zone", "definition"].contains(&invalid.field) => {
-            broken(name, &invalid.to_string())
-        }
-        _ => error,
-    }
+    let is_invalid = match error.downcast_ref::<ServerError>() {
+        Some(error) => error.exit_code == exit::USAGE,
+        None => matches!(error.downcast_ref::<Error>(), Some(Error::Invalid(_))),
+    };
+    let problem = error.to_string();
+    let is_stored = ["cron: ", "zone: ", "definition: "].iter().any(|field| problem.starts_with(field));
+    if is_invalid && is_stored { broken(name, &problem) } else { error }
 }
 
 async fn pause(admin: &dyn Administer, names: &[String], results: &mut Results) -> Result<()> {

@@ -60,7 +60,12 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Workflows) -> Result<
     }
 }
 
-async fn cancel(admin: &dyn Administer, ids: &[WorkflowId], reason: Option<&String>, results: &mut Results) -> Result<()> {
+async fn cancel(
+    admin: &dyn Administer,
+    ids: &[WorkflowId],
+    reason: Option<&String>,
+    results: &mut Results,
+) -> Result<()> {
     for id in ids {
         let jobs = admin.cancel_workflow(*id, reason.cloned()).await?;
         results.add(json!({"id": id, "cancelled": jobs}), &format!("{id}: {jobs} jobs cancelled"));

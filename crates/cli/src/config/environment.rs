@@ -21,13 +21,13 @@ const OTHERS: [&str; 8] = [
     "PUNCTUAL_BOOTSTRAP_TOKEN_FILE",
     "PUNCTUAL_ALERT_SECRET",
     "PUNCTUAL_ALERT_URL_FILE",
+    "PUNCTUAL_TOKEN_FILE",
     // Of clients of the API.
     "PUNCTUAL_URL",
-    "PUNCTUAL_TOKEN",
 ];
 
 /// Variables that processes of Punctual set for each other and for programs, and those of tests: never suggested.
-const INTERNAL: [&str; 16] = [
+const INTERNAL: [&str; 15] = [
     "PUNCTUAL_ISOLATION",
     "PUNCTUAL_VERIFY_FOLDER",
     "PUNCTUAL_JOB_ID",
@@ -43,7 +43,6 @@ const INTERNAL: [&str; 16] = [
     "PUNCTUAL_PARENT_RESULTS",
     "PUNCTUAL_BLESS",
     "PUNCTUAL_FUZZ_SEED",
-    "PUNCTUAL_SERVER",
 ];
 const OF_TESTS: &str = "PUNCTUAL_TEST_";
 

@@ -62,7 +62,7 @@ fn every_command_explains_itself() {
     let shell = Shell::new();
     for command in [
         "up", "serve", "work", "enqueue", "jobs", "workers", "locks", "stats", "report", "cleanup", "migrate",
-        "doctor", "health", "bench", "backup", "restore",
+        "doctor", "health", "bench", "backup", "restore", "context", "config",
     ] {
         assert!(shell.ok(&[command, "--help"]).contains("Usage: punctual"), "{command}");
     }

@@ -122,6 +122,8 @@ fn commands_that_need_the_store_refuse_a_server() {
         "work",
         "migrate",
         "doctor",
+        "backup copy.db",
+        "restore copy.db",
         "bench lifecycle",
         "verify",
         "tokens open",
