@@ -106,7 +106,7 @@ impl Origins {
 }
 
 /// What a command administers.
-enum Target {
+enum Destination {
     Store,
     Server(ServerSettings),
 }
@@ -114,20 +114,20 @@ enum Target {
 /// Connects to what the command line, the environment, the configuration or the current context names, in this order.
 pub(crate) async fn administer(cli: &Cli, config: &Config) -> Result<Box<dyn Administer>> {
     match target(cli, config)? {
-        Target::Server(settings) => Ok(Box::new(Remote::connect(settings).await?)),
-        Target::Store => {
+        Destination::Server(settings) => Ok(Box::new(Remote::connect(settings).await?)),
+        Destination::Store => {
             let punctual = config.connect(cli).await?.continuing(traces::given());
             Ok(Box::new(Local::new(punctual, actor())))
         }
     }
 }
 
-fn target(cli: &Cli, config: &Config) -> Result<Target> {
+fn target(cli: &Cli, config: &Config) -> Result<Destination> {
     let origins = Origins::of(cli);
     origins.check()?;
     let args = &cli.server;
     if origins.remote() > origins.store {
-        return Ok(Target::Server(match (&args.server, &args.context) {
+        return Ok(Destination::Server(match (&args.server, &args.context) {
             (Some(url), _) if origins.server > origins.context => given(url, args)?,
             (_, name) => saved(Contexts::read()?.find(name.as_deref().unwrap_or_default())?, args)?,
         }));
@@ -135,12 +135,12 @@ fn target(cli: &Cli, config: &Config) -> Result<Target> {
     let has_store = origins.store > Origin::Absent || config.names_store();
     let contexts = if has_store { Contexts::default() } else { Contexts::read()? };
     if let Some(name) = &contexts.current {
-        return Ok(Target::Server(saved(contexts.find(name)?, args)?));
+        return Ok(Destination::Server(saved(contexts.find(name)?, args)?));
     }
     if token_origin(args) == Origin::Flag {
         return Err(Usage("--token is for a server; give --server or --context, too".into()).into());
     }
-    Ok(Target::Store)
+    Ok(Destination::Store)
 }
 
 /// The server of --server or PUNCTUAL_SERVER.
