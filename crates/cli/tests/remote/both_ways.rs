@@ -1,5 +1,6 @@
 //! Each command with the store and over HTTP.
 
+use punctual::sqlite::rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::{
@@ -159,6 +160,23 @@ fn invalid_input_is_refused_with_the_same_words() {
         &["tokens", "create", "", "--role", "read"],
     ] {
         assert_eq!(world.shell.fails(command), world.fails(command), "{command:?}");
+    }
+}
+
+#[test]
+fn a_broken_schedule_is_refused_with_the_same_words() {
+    let world = World::new();
+    world.ok(&["schedules", "put", "nightly", "@daily", "echo", "--zone", "Europe/Berlin"]);
+    let breaks = "update punctual_schedules set definition = replace(definition, 'Europe/Berlin', 'Atlantis/Centre'), \
+                  enabled = 0, next_run_at = null, problem = 'zone: unknown time zone `Atlantis/Centre`'";
+    assert_eq!(Connection::open(world.shell.path("punctual.db")).unwrap().execute(breaks, []).unwrap(), 1);
+    for command in [&["preview", "nightly"][..], &["resume", "nightly"], &["backfill", "nightly", "--since", "48h"]] {
+        let (code, refused) = world.fails(&[&["schedules"], command].concat());
+        assert!(
+            code == 5 && refused.contains("the schedule nightly is broken: zone: unknown"),
+            "{command:?}: {refused}"
+        );
+        assert_eq!((code, refused), world.shell.fails(&[&["schedules"], command].concat()));
     }
 }
 

@@ -155,6 +155,9 @@ fn a_store_and_a_server_exclude_each_other_unless_one_is_given_by_flag() {
     assert_eq!(run(&[server], &["--store", "sqlite:absent/absent.db"]).0, 4, "the store is used");
     let (code, message) = run(&[server, store], &[]);
     assert!(code == 2 && message.contains("PUNCTUAL_STORE names a store and PUNCTUAL_SERVER a server"), "{message}");
+    std::fs::write(world.shell.path("url"), "sqlite:absent/absent.db\n").unwrap();
+    let (code, message) = run(&[server, ("PUNCTUAL_STORE_FILE", "url")], &[]);
+    assert!(code == 2 && message.contains("PUNCTUAL_STORE_FILE names a store and PUNCTUAL_SERVER"), "{message}");
     let (code, message) = run(&[], &["--token", "punctual_x"]);
     assert!(code == 2 && message.contains("--token is for a server"), "{message}");
 }

@@ -1,5 +1,7 @@
 //! The role of the token decides.
 
+use std::process::Stdio;
+
 use punctual::Role;
 
 use crate::world::World;
@@ -65,4 +67,18 @@ fn a_missing_or_wrong_token_is_told_apart() {
     assert!(code == 5 && refused.contains("rejects the token: invalid, expired or revoked"), "{code}: {refused}");
     let (code, refused) = world.fails(&["stats", "--json", "--token", "punctual_wrong"]);
     assert!(code == 5 && refused.contains("\"exit_code\":5") && !refused.contains("punctual_wrong"), "{refused}");
+}
+
+#[test]
+fn the_token_may_be_in_a_file() {
+    let world = World::new();
+    std::fs::write(world.shell.path("token"), format!("{}\n", world.token(Role::Read))).unwrap();
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = world.shell.command(&["--server", &world.url, "stats"]);
+        let output = command.envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(&[("PUNCTUAL_TOKEN_FILE", "token")]), (Some(0), String::new()));
+    let (code, message) = run(&[("PUNCTUAL_TOKEN_FILE", "token"), ("PUNCTUAL_TOKEN", "punctual_wrong")]);
+    assert!(code == Some(2) && message.contains("are both set; set one of them"), "{code:?}: {message}");
 }
