@@ -1,7 +1,7 @@
 //! `punctual work`: a worker without API and dashboard.
 
 use anyhow::Result;
-use punctual::{Punctual, RunningWorker, Stats, Supervised};
+use punctual::{RunningWorker, Stats, Supervised};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -33,7 +33,8 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
     let worker = config.worker(punctual.clone(), &args.worker)?.start().await?;
     stats.watch(Box::new(worker.watch_stats()));
     claims.watch(Box::new(worker.watch_claims()));
-    let ended = work_until(stop_signal, &punctual, worker, args.until_empty).await;
+    eprintln!("worker {} is running on {}", worker.id(), punctual.store().info().location);
+    let ended = work_until(stop_signal, worker, args.until_empty, cli.json).await;
     http::stop_after(&ended, server).await;
     ended
 }
@@ -41,11 +42,10 @@ pub(crate) async fn run(cli: &Cli, config: &Config, args: &Work) -> Result<()> {
 /// Works until the stop signal, until there is nothing left to do if that is asked for, or until the store fails.
 async fn work_until(
     stop_signal: impl Future<Output = ()>,
-    punctual: &Punctual,
     worker: RunningWorker,
     until_empty: bool,
+    json: bool,
 ) -> Result<()> {
-    eprintln!("worker {} is running on {}", worker.id(), punctual.store().info().location);
     let empty = async {
         match until_empty {
             true => worker.until_empty().await,
@@ -60,7 +60,7 @@ async fn work_until(
             return Err(error.into());
         }
     }
-    stop(worker, cli.json).await
+    stop(worker, json).await
 }
 
 /// A worker process of a supervisor, which has prepared the store and requests the stop.
