@@ -31,11 +31,11 @@ fn shown(shell: &Shell, key: &str, variables: &[(&str, &str)]) -> (Value, String
 fn flags_take_precedence_over_variables_and_these_over_the_file() {
     let shell = Shell::new();
     write(&shell, "punctual.toml", "store = \"sqlite:file.db\"\n[worker]\nconcurrency = 1\n");
-    shell.ok(&["stats"]);
+    shell.ok(&["migrate"]);
     assert!(shell.path("file.db").exists());
-    assert_eq!(run(&shell, &["stats"], &[("PUNCTUAL_STORE", "sqlite:variable.db")]).0, 0);
+    assert_eq!(run(&shell, &["migrate"], &[("PUNCTUAL_STORE", "sqlite:variable.db")]).0, 0);
     assert!(shell.path("variable.db").exists());
-    let flag = ["--store", "sqlite:flag.db", "stats"];
+    let flag = ["--store", "sqlite:flag.db", "migrate"];
     assert_eq!(run(&shell, &flag, &[("PUNCTUAL_STORE", "sqlite:other.db")]).0, 0);
     assert!(shell.path("flag.db").exists() && !shell.path("other.db").exists());
     assert_eq!(shown(&shell, "worker.concurrency", &[]), (json!(1), "punctual.toml:3".to_owned()));
@@ -68,7 +68,7 @@ fn variables_configure_queues_schedules_and_handlers_without_a_file() {
 
 #[test]
 fn unknown_variables_are_warned_about_once() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     let (code, _, stderr) = run(&shell, &["stats"], &[("PUNCTUAL_STOER", "hunter2"), ("PUNCTUAL_JOB_ID", "job_1")]);
     assert_eq!(code, 0);
     assert_eq!(stderr, "warning: unknown variable PUNCTUAL_STOER; did you mean PUNCTUAL_STORE?\n");
@@ -78,7 +78,7 @@ fn unknown_variables_are_warned_about_once() {
 fn secrets_may_be_in_files() {
     let shell = Shell::new();
     write(&shell, "url", "sqlite:secret.db\n");
-    let (code, _, stderr) = run(&shell, &["stats"], &[("PUNCTUAL_STORE_FILE", "url")]);
+    let (code, _, stderr) = run(&shell, &["migrate"], &[("PUNCTUAL_STORE_FILE", "url")]);
     assert_eq!(code, 0, "{stderr}");
     assert!(shell.path("secret.db").exists());
     write(&shell, "punctual.toml", "store_file = \"url\"\n");
@@ -121,6 +121,7 @@ fn config_check_finds_what_would_fail_later() {
     }
     assert!(!problems.contains("hunter2"), "{problems}");
     write(&shell, "punctual.toml", "[handlers.gone]\ncommand = [\"no-such-program\"]\n");
+    shell.ok(&["migrate"]);
     let doctor = shell.run(&["doctor"]);
     let stdout = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert!(!doctor.status.success() && stdout.contains("program `no-such-program` not found"), "{stdout}");
@@ -143,7 +144,7 @@ fn config_show_hides_secrets() {
 
 #[test]
 fn nonsense_in_the_variables_of_the_log_is_reported() {
-    let shell = Shell::new();
+    let shell = Shell::with_store();
     for (variable, value, expected) in [
         ("PUNCTUAL_LOG", "nonsense", "warning: PUNCTUAL_LOG: invalid level `nonsense`"),
         ("PUNCTUAL_LOG", "info,punctual=loud", "warning: PUNCTUAL_LOG: invalid level `punctual=loud`"),
