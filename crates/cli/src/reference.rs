@@ -34,6 +34,7 @@ fn page() -> String {
     let program = Cli::command();
     let mut page = HEAD.to_owned();
     table(&mut page, &program.get_arguments().collect::<Vec<_>>());
+    // The hidden ones are for packages.
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
         section(&mut page, (2, "punctual"), command);
     }

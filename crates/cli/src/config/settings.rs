@@ -281,7 +281,7 @@ impl Settings {
         for name in self.names(&schedules) {
             let table = [schedules.clone(), vec![name.clone()]].concat();
             let key = |key: &str| [table.clone(), vec![key.to_owned()]].concat();
-            let Some(missing) = ["cron", "job"].into_iter().find(|name| !self.values.contains_key(&key(*name))) else {
+            let Some(missing) = ["cron", "job"].into_iter().find(|name| !self.values.contains_key(&key(name))) else {
                 continue;
             };
             // A value that was dropped has been reported.

@@ -53,6 +53,7 @@ fn the_first_token_comes_from_the_environment_and_closes_the_store() {
 
 #[test]
 fn servers_that_start_at_once_create_one_token() {
+    // The list of tokens is read before a server has created the store.
     let shell = Shell::with_store();
     let servers: Vec<_> =
         (0..4).map(|_| start(&shell, &["serve", "--workers", "0"], ("PUNCTUAL_BOOTSTRAP_TOKEN", SECRET))).collect();

@@ -34,9 +34,9 @@ fn connect(options: &Options) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     loop {
         let before = identity(&options.path);
-        let connection =
+        let mut connection =
             Connection::open_with_flags(&options.path, flags).map_err(|error| unreachable(options, error))?;
-        wait_for_restore(&connection).map_err(|error| open_error(options, error))?;
+        wait_for_restore(&mut connection).map_err(|error| open_error(options, error))?;
         if before.is_none() || before == identity(&options.path) {
             return Ok(connection);
         }
@@ -84,7 +84,7 @@ fn configured(connection: Connection, options: &Options) -> Result<Connection, S
 
 /// Waits until a restore, which locks the file while it replaces it, has ended. Then the file at the path is another
 /// one.
-fn wait_for_restore(connection: &Connection) -> rusqlite::Result<()> {
+fn wait_for_restore(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_other_writers))?;
     connection.query_row("pragma schema_version", [], |_| Ok(()))
 }
