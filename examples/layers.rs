@@ -1,4 +1,5 @@
-//! Layers: the tenant of a request is stored with each job and restored around its handler, and executions are measured.
+//! Layers: the tenant of a request is stored with each job and restored around its handler, and executions are
+//! measured.
 //!
 //! `cargo run -p examples --example layers`
 

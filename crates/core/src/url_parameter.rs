@@ -3,7 +3,8 @@
 /// Maximum length of a parameter's name that is repeated in an error.
 const NAME_MAX_CHARS: usize = 40;
 
-/// The error text for a parameter that is not one of `known`: its name, the one that was probably meant, and all others.
+/// The error text for a parameter that is not one of `known`: its name, the one that was probably meant, and all
+/// others.
 ///
 /// ```
 /// use punctual_core::url_parameter::unknown;
