@@ -84,7 +84,7 @@ fn read(path: &str) -> Result<String> {
 fn records() -> Result<Vec<(String, String)>> {
     let folder = root().join("docs/adr");
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).context("cannot read docs/adr")? {
+    for entry in fs::read_dir(folder).context("cannot read docs/adr")? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     names.sort();

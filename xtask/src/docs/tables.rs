@@ -180,8 +180,9 @@ mod tests {
 
     #[test]
     fn columns_have_their_types_and_comments() {
-        let sql = "-- The head of the file.\n\n-- Jobs,\n-- all of them.\ncreate table jobs (\n    id   blob not null,\n    \
-                   -- Higher first.\n    rank decimal(3, 1) default 5,\n    primary key (id, rank)\n) strict;\n\
+        let sql = "-- The head of the file.\n\n-- Jobs,\n-- all of them.\ncreate table jobs (\n\
+                   id   blob not null,\n    -- Higher first.\n    rank decimal(3, 1) default 5,\n    \
+                   primary key (id, rank)\n) strict;\n\
                    create table ends (id int primary key, at bigint);\ncreate view now as\nselect 1;\n";
         let found = relations(sql);
         let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
