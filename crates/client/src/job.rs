@@ -49,7 +49,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const MAX_ATTEMPTS: u32 = spec::DEFAULT_MAX_ATTEMPTS;
     /// Timeout per attempt.
     const TIMEOUT: Duration = spec::DEFAULT_TIMEOUT;
-    /// Whether the job receives the results of its parents: see [`Context::parent_results`].
+    /// Whether the job receives the results of its parents: see
+    /// [`Context::parent_results`](crate::Context::parent_results).
     const PARENT_RESULTS: bool = false;
     /// Minimum level of stored log lines.
     const LOG_LEVEL: LogLevel = LogLevel::Info;

@@ -31,7 +31,7 @@ fn check(input: &DeriveInput) -> Result<()> {
         return Err(Error::new_spanned(lifetime, "a job is stored and read again later: its payload cannot borrow"));
     }
     if let Data::Union(data) = &input.data {
-        return Err(Error::new_spanned(&data.union_token, "a union cannot be a payload; expected a struct or an enum"));
+        return Err(Error::new_spanned(data.union_token, "a union cannot be a payload; expected a struct or an enum"));
     }
     let is_ours = |attribute: &&Attribute| attribute.path().is_ident("job");
     match inner_attributes(&input.data).into_iter().find(is_ours) {
