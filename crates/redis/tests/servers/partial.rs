@@ -209,7 +209,8 @@ async fn a_database_that_is_a_copy_is_not_handed_the_jobs_of_its_origin() {
     let url = common::url("PUNCTUAL_TEST_POSTGRES_URL");
     let mut server = PgConnection::connect(&url).await.unwrap();
     raw_sql(AssertSqlSafe(format!("create database {schema}"))).execute(&mut server).await.unwrap();
-    let copy_url = url.replace("/postgres", &format!("/{schema}"));
+    let (server_url, _) = url.rsplit_once('/').unwrap();
+    let copy_url = format!("{server_url}/{schema}");
     let copy = common::primary_at(&copy_url, &schema, Some(&clock)).await;
     let primary: String = punctual_sql::postgres::sqlx::query_scalar(AssertSqlSafe(format!(
         "select store_id::text from {schema}.punctual_dispatch"
