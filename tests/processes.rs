@@ -1,8 +1,6 @@
 //! Worker processes under a supervisor: whichever process dies, and however it dies, no job is lost and no process is
 //! left behind.
 
-// The types of these tests' futures are deeper than the compiler looks by default.
-#![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{future, process::Stdio, time::Duration};

@@ -1,7 +1,5 @@
 //! What users rely on, on each engine: workflows, limits, unique keys, queues, notifications, alerts, explanations.
 
-// The types of these tests' futures are deeper than the compiler looks by default.
-#![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod alerts;

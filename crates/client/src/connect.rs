@@ -1,6 +1,6 @@
 //! From a URL to a store. In the library, only this file names the engines.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use punctual_core::{Create, Error, ManualClock, Store, StoreError};
 
@@ -54,7 +54,15 @@ impl Punctual {
     }
 }
 
-async fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
+type Opening<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send + 'a>>;
+
+/// Opens the store. Boxed, since the types of the drivers' futures would otherwise be nested in those of the callers,
+/// until the compiler refuses their depth.
+fn open(url: &str, create: Create, clock: Option<ManualClock>) -> Opening<'_> {
+    Box::pin(open_engine(url, create, clock))
+}
+
+async fn open_engine(url: &str, create: Create, clock: Option<ManualClock>) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") if parted(url)?.1.address.is_some() => Err(no_dispatch()),
         #[cfg(feature = "sqlite")]
