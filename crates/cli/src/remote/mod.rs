@@ -52,7 +52,8 @@ impl Remote {
         let clock = match answer {
             Ok(info) => {
                 http.check_version(&info.version)?;
-                (began + took, info.now.after(took / 2))
+                // Never ahead of the server's clock, which refuses a time that is not past.
+                (began + took, info.now)
             }
             // A token that may only enqueue cannot read the clock, and does not need it.
             Err(error) if error.kind == ServerErrorKind::Forbidden => (began + took, SystemClock.now()),

@@ -131,8 +131,8 @@ fn every_change_is_made_by_the_server() {
     let workflow = "name: ship\njobs:\n  pack: {job: echo}\n  send: {job: echo, after: [pack]}\n";
     std::fs::write(world.shell.path("ship.yaml"), workflow).unwrap();
     let submitted = world.ok(&["workflows", "submit", "ship.yaml"]).trim().to_owned();
-    assert_eq!(world.json(&["workflows", "cancel", &submitted])["cancelled"], 2);
-    assert_eq!(world.json(&["workflows", "retry", &submitted])["renewed"], 2);
+    assert_eq!(world.json(&["workflows", "cancel", &submitted])["workflows"][0]["cancelled"], 2);
+    assert_eq!(world.json(&["workflows", "retry", &submitted])["workflows"][0]["renewed"], 2);
     assert_eq!(world.json(&["cleanup"]), json!({"deleted": 0, "purged": 0, "trimmed": 0}));
     let (code, refused) = world.fails(&["locks", "release", "x"]);
     assert!(code == 3 && refused.contains("lock x is not held"), "{refused}");
