@@ -32,7 +32,7 @@ use crate::{
 
 /// A durable job scheduler: one SQLite file to start with, every job on time, every step recorded.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, propagate_version = true)]
+#[command(name = "punctual", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 store or server unreachable,\n\
     5 refused.\n\
     The store is created by up, serve, work, migrate, and commands that add to it: enqueue, workflows submit,\n\
